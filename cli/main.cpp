@@ -1,0 +1,108 @@
+// The program: finds the verb, runs it, and turns every outcome into a message and an exit code.
+
+#include <fmt/format.h>
+
+#include <csignal>
+
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "core/version.hpp"
+#include "results/database.hpp"
+
+namespace foreplan::cli {
+namespace {
+
+constexpr std::string_view kFooter =
+    "Start here:\n"
+    "  foreplan recommend scenarios/llama3-70b-64xh100.yaml    best plan and why\n"
+    "  foreplan simulate --model llama3-8b --cluster 8xH100 --sequence-length \"8192 tokens\"\n"
+    "      --global-batch \"128 sequences\" --tp 2                one plan in full\n"
+    "  foreplan sweep SCENARIO --db runs.db; foreplan show --db runs.db\n\n"
+    "Exit codes: 0 done, 1 nothing fits, 2 bad input, 3 environment failed.";
+
+/// The word that was meant to be a verb, when it isn't one.
+std::string unknown_verb(std::string_view word, const std::vector<std::unique_ptr<Verb>>& verbs) {
+  std::vector<std::string_view> names;
+  for (const auto& verb : verbs) names.push_back(verb->name());
+  const auto near = nearest(word, names);
+  return fmt::format("unknown verb \"{}\"{}; verbs: {}", word,
+                     near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(names));
+}
+
+/// "--tq" -> did you mean "--tp".
+std::string unknown_option(const CLI::App& app, const std::string& message) {
+  const auto dash = message.find("--");
+  if (dash == std::string::npos) return message;
+  const std::string word = message.substr(dash, message.find_first_of(" ,=", dash) - dash);
+  std::vector<std::string> owned;
+  for (const CLI::Option* option : app.get_options()) owned.push_back(option->get_name());
+  const std::vector<std::string_view> names(owned.begin(), owned.end());
+  const auto near = nearest(word, names);
+  return near.empty() ? message : fmt::format("{}; did you mean \"{}\"", message, near);
+}
+
+int report(const Errors& errors) {
+  for (const Error& error : errors) complain("foreplan: " + to_text(error));
+  return kBadInput;
+}
+
+int run_verb(Verb& verb) {
+  try {
+    auto code = verb.run();
+    return code ? *code : report(code.error());
+  } catch (const results::StoreError& error) {
+    complain(fmt::format("foreplan: {}", error.what()));
+    return kBadInput;
+  } catch (const std::bad_alloc&) {
+    complain("foreplan: out of memory; make the search space smaller");
+    return kEnvironmentFailed;
+  } catch (const std::exception& error) {
+    complain(fmt::format("foreplan: {}", error.what()));
+    return kEnvironmentFailed;
+  }
+}
+
+int run(int argc, char** argv) {
+  const auto verbs = make_verbs();
+  CLI::App app{"foreplan: which parallel plan trains this model on this cluster, how fast, will it fit"};
+  app.set_version_flag("--version", fmt::format("foreplan {} {}", program_version(), git_commit()));
+  app.footer(std::string(kFooter));
+  for (const auto& verb : verbs) {
+    CLI::App* sub = app.add_subcommand(std::string(verb->name()), std::string(verb->summary()));
+    sub->footer(std::string(verb->examples()));
+    verb->declare(*sub);
+  }
+  app.require_subcommand(0, 1);
+  if (argc > 1 && argv[1][0] != '-') {
+    const std::string_view word = argv[1];
+    const bool known = std::any_of(verbs.begin(), verbs.end(), [&](const auto& v) { return v->name() == word; });
+    if (!known) return report({{unknown_verb(word, verbs), {}}});
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {
+    return app.exit(request);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    return report({{unknown_option(chosen.empty() ? app : *chosen.front(), error.what()), {}}});
+  }
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty()) {
+    print(app.help());
+    return kDone;
+  }
+  for (const auto& verb : verbs) {
+    if (verb->name() == chosen.front()->get_name()) return run_verb(*verb);
+  }
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace foreplan::cli
+
+int main(int argc, char** argv) {
+  // A file size limit shall be an error of write(), which the store reports, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  return foreplan::cli::run(argc, argv);
+}

@@ -1,0 +1,176 @@
+#include "cli/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "core/units_text.hpp"
+#include "scenarios/launch.hpp"
+
+namespace foreplan::cli {
+namespace {
+
+using namespace simulator;
+using scenarios::Study;
+
+std::string seconds(double s) { return readable(Seconds{s}); }
+std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGiB); }
+std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+
+std::string_view meaning(CostKind kind) {
+  switch (kind) {
+    case CostKind::gemm: return "matrix multiplications";
+    case CostKind::attention: return "attention cores";
+    case CostKind::elementwise: return "norms, activations, adds, casts";
+    case CostKind::recompute: return "forward repeated in backward";
+    case CostKind::host: return "GPU waits for launches";
+    case CostKind::tp: return "tensor parallel, exposed";
+    case CostKind::cp: return "context parallel, exposed";
+    case CostKind::ep: return "expert parallel, exposed";
+    case CostKind::pp: return "stage to stage, exposed";
+    case CostKind::dp: return "gradients and parameters, exposed";
+    case CostKind::optimizer: return "update and gradient norm";
+    case CostKind::bubble: return "pipeline idle";
+  }
+  return {};
+}
+
+std::string bar(double fraction) {
+  const auto length = static_cast<std::size_t>(std::lround(40 * std::clamp(fraction, 0.0, 1.0)));
+  return std::string(length, '#');
+}
+
+}  // namespace
+
+std::string question_text(const Study& study) {
+  const scenarios::Scenario& s = study.scenario();
+  const auto total = static_cast<double>(models::parameter_count(s.model));
+  const auto active = static_cast<double>(models::active_parameter_count(s.model));
+  const Topology& t = s.cluster.topology;
+  std::string text = styled(s.title, Style::title) + '\n';
+  text += fmt::format("  model     {}, {} parameters{}\n", s.model.name, readable_count(total),
+                      active < total ? fmt::format(" ({} active)", readable_count(active)) : "");
+  text += fmt::format("  cluster   {}: {} GPUs, scale-up {} GPUs at {}, {} NICs per node at {}\n", s.cluster.name,
+                      s.cluster.devices(), t.scale_up_size, readable(t.scale_up_bandwidth), t.nics_per_node,
+                      readable(t.nic_bandwidth));
+  text += fmt::format("  job       {} tokens x {} sequences = {} tokens per step\n", s.training.sequence_length,
+                      s.training.global_batch, readable_count(s.training.tokens_per_step()));
+  text += fmt::format("  profile   {} (no measurement of this machine: published efficiencies, wide intervals)\n",
+                      study.cost().name());
+  return text;
+}
+
+std::string headline_text(const StepReport& report, const Study& study) {
+  const StepBreakdown& time = report.time;
+  const double usable = study.model().usable_bytes();
+  const double peak = report.memory.device_total();
+  std::string text = fmt::format("  {}\n", styled(to_text(report.plan), Style::title));
+  text += fmt::format("  step time   {} (90 % interval {} to {})\n", seconds(time.step_time_s), seconds(time.low_s),
+                      seconds(time.high_s));
+  text += fmt::format("  throughput  {:.0f} tokens/s/GPU, {} tokens/s\n", time.tokens_per_s_per_gpu,
+                      readable_count(time.tokens_per_s_per_gpu * report.plan.world_size()));
+  text += fmt::format("  MFU         {} (full attention; {} causal; hardware {}) of the 16-bit dense peak\n",
+                      percent(time.mfu), percent(time.mfu_causal), percent(time.hfu));
+  text += fmt::format("  memory      {} GiB of {} GiB usable, {} GiB free\n", gib(peak), gib(usable), gib(usable - peak));
+  return text;
+}
+
+std::string breakdown_text(const StepBreakdown& time) {
+  Table table({"", ">", ">", "", ""});
+  for (int k = 0; k < kCostKindCount; ++k) {
+    const auto kind = static_cast<CostKind>(k);
+    const double s = time.cost[kind];
+    if (s <= 0) continue;
+    table.add({std::string(name(kind)), seconds(s), percent(s / time.step_time_s), std::string(meaning(kind)),
+               bar(s / time.step_time_s)});
+  }
+  table.add({"step", seconds(time.step_time_s), "100.0 %",
+             fmt::format("{} micro-batches, stage {} is the busiest", time.micro_batches, time.critical_stage), ""});
+  return table.text();
+}
+
+std::string memory_text(const StepReport& report, const Study& study) {
+  const MemoryBreakdown& m = report.memory;
+  Table table({"", ">GiB", "", ""});
+  const double usable = study.model().usable_bytes();
+  const auto row = [&](std::string label, double bytes, std::string what) {
+    if (bytes > 0) table.add({std::move(label), gib(bytes), std::move(what), bar(bytes / usable)});
+  };
+  row("parameters", m.parameters, "16-bit weights");
+  row("gradients", m.gradients, "");
+  row("optimizer", m.optimizer_state, "master weights and moments");
+  row("fp8 copies", m.fp8_copies, "quantised weights");
+  row("activations", m.activations, "kept for backward");
+  row("transient", m.transient, "worst moment beyond what is kept");
+  row("gathered", m.gathered, "unsharded units");
+  row("workspace", m.workspace, "GEMM workspaces, spare gradients, masks");
+  row("fragmentation", m.fragmentation, "allocator");
+  row("communication", m.communication, "NCCL buffers");
+  row("context", m.context, "CUDA context");
+  row("total", m.device_total(), fmt::format("allocated {}, reserved {}", gib(m.allocated()), gib(m.reserved())));
+  return table.text();
+}
+
+std::string stages_text(const StepReport& report) {
+  Table table({"stage", ">layers", ">forward", ">backward", ">params GiB", ">activations GiB", ">total GiB"});
+  for (const StageReport& s : report.stages) {
+    table.add({std::to_string(s.stage), std::to_string(s.layers), seconds(s.forward_s), seconds(s.backward_s),
+               gib(s.memory.parameters), gib(s.memory.activations), gib(s.memory.device_total())});
+  }
+  return table.text();
+}
+
+std::string comparison_text(const StepReport& best, const StepReport& other) {
+  const double difference = other.time.step_time_s - best.time.step_time_s;
+  std::vector<std::pair<double, CostKind>> deltas;
+  for (int k = 0; k < kCostKindCount; ++k) {
+    const auto kind = static_cast<CostKind>(k);
+    const double delta = other.time.cost[kind] - best.time.cost[kind];
+    if (std::abs(delta) > 0.001 * best.time.step_time_s) deltas.emplace_back(delta, kind);
+  }
+  std::sort(deltas.begin(), deltas.end(),
+            [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
+  std::string text = fmt::format("  {}\n  is {} slower ({})", to_text(other.plan), seconds(difference),
+                                 percent(difference / best.time.step_time_s));
+  if (deltas.size() > 4) deltas.resize(4);
+  for (std::size_t i = 0; i < deltas.size(); ++i) {
+    text += fmt::format("{}{} {}{}", i == 0 ? ": " : ", ", name(deltas[i].second), deltas[i].first > 0 ? "+" : "-",
+                        seconds(std::abs(deltas[i].first)));
+  }
+  const bool within = other.time.low_s <= best.time.high_s && difference < 0.05 * best.time.step_time_s;
+  return text + (within ? "; the two are within the interval of each other: try both\n" : "\n");
+}
+
+std::string launch_text(const ParallelPlan& plan, const Study& study) {
+  const auto arguments = scenarios::launch_arguments(plan, study);
+  std::string text;
+  std::string line;
+  for (const std::string& argument : arguments) {
+    constexpr std::size_t kWidth = 96;
+    if (!line.empty() && line.size() + argument.size() + 1 > kWidth) {
+      text += "  " + line + " \\\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + argument;
+  }
+  return line.empty() ? text : text + "  " + line + '\n';
+}
+
+std::string plan_table(const std::vector<StepReport>& reports, const Study& study) {
+  Table table({">#", "plan", ">step time", ">tokens/s/GPU", ">MFU", ">peak GiB", ">free GiB"});
+  int number = 0;
+  for (const StepReport& report : reports) {
+    const double peak = report.memory.device_total();
+    std::string label = to_text(report.plan);
+    if (study.model().frameworks().size() > 1) label += " " + study.model().frameworks()[report.plan.framework].name;
+    table.add({std::to_string(++number), label, seconds(report.time.step_time_s),
+               fmt::format("{:.0f}", report.time.tokens_per_s_per_gpu), percent(report.time.mfu), gib(peak),
+               gib(study.model().usable_bytes() - peak)});
+  }
+  return table.text();
+}
+
+}  // namespace foreplan::cli

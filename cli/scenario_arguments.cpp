@@ -1,0 +1,28 @@
+#include "cli/verb.hpp"
+
+namespace foreplan::cli {
+
+void ScenarioArguments::declare(CLI::App& app) {
+  app.add_option("SCENARIO", file_, "scenario file (YAML); options override its keys");
+  const auto all = scenarios::options();
+  values_.resize(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto* option = app.add_option(std::string(all[i].flag), values_[i], std::string(all[i].help));
+    option->group("Scenario keys");
+    option->type_name(all[i].type == scenarios::Option::Type::text || all[i].type == scenarios::Option::Type::number ? "VALUE" : "A,B,...");
+    given_.push_back(option);
+  }
+}
+
+Result<scenarios::Scenario> ScenarioArguments::read(scenarios::Purpose purpose) const {
+  const auto all = scenarios::options();
+  std::vector<scenarios::GivenOption> given;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (given_[i]->count() > 0) given.push_back({&all[i], values_[i]});
+  }
+  std::optional<std::filesystem::path> file;
+  if (!file_.empty()) file = file_;
+  return scenarios::read_scenario(file, given, purpose);
+}
+
+}  // namespace foreplan::cli

@@ -1,0 +1,117 @@
+// simulate: one plan in full.
+
+#include <fmt/format.h>
+
+#include "cli/plan_text.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "core/units_text.hpp"
+#include "scenarios/describe.hpp"
+#include "scenarios/memory_timeline.hpp"
+#include "simulator/schedule/schedule.hpp"
+
+namespace foreplan::cli {
+namespace {
+
+using namespace simulator;
+using scenarios::Study;
+using Json = nlohmann::ordered_json;
+
+/// First rule or framework limit that the plan breaks; empty = none.
+std::string obstacle(const ParallelPlan& plan, const Study& study) {
+  const Job& job = study.model().job();
+  if (const Rule rule = violated(plan, job); rule != Rule::none) return explain(rule, plan, job);
+  const auto rounds = static_cast<int>(micro_batches(plan, job.training));
+  const PipelineSchedule& schedule = *schedules()[plan.schedule];
+  if (!schedule.supports({plan.pp, plan.vpp, rounds})) {
+    return fmt::format("schedule: {} does not run with pp = {}, vpp = {}, {} micro-batches ({})", schedule.name,
+                       plan.pp, plan.vpp, rounds, schedule.summary);
+  }
+  return refusal(study.model().frameworks()[plan.framework], plan, *job.model);
+}
+
+std::string timeline_text(const std::vector<scenarios::MemoryCurve>& curves) {
+  std::string text;
+  for (const auto& curve : curves) {
+    text += fmt::format("  stage {:>3}  {}  {:.1f} to {:.1f} GiB\n", curve.stage, curve.sketch(48),
+                        curve.lowest_bytes() / kGiB, curve.highest_bytes() / kGiB);
+  }
+  return text;
+}
+
+class Simulate final : public Verb {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "simulate"; }
+  [[nodiscard]] std::string_view summary() const override { return "one plan in full: time, memory, stages"; }
+  [[nodiscard]] std::string_view examples() const override {
+    return "Examples:\n"
+           "  foreplan simulate scenarios/llama3-70b-64xh100.yaml --tp 8 --pp 4 --micro-batch 1\n"
+           "  foreplan simulate --model gpt3-175b --cluster 8x8xA100-80 --sequence-length \"2048 tokens\" "
+           "--global-batch \"64 sequences\" --tp 8 --pp 8 --vpp 3 --recompute core_attn --framework megatron-2022";
+  }
+  void declare(CLI::App& app) override {
+    arguments_.declare(app);
+    app.add_flag("--json", json_, "print the answer as JSON");
+  }
+
+  Result<ExitCode> run() override {
+    auto scenario = arguments_.read(scenarios::Purpose::one_plan);
+    if (!scenario) return fail(std::move(scenario.error()));
+    const ParallelPlan plan = *scenario->plan;
+    auto study = Study::make(std::move(*scenario));
+    if (!study) return fail(std::move(study.error()));
+    // A plan that breaks a rule of the model, batch or framework was asked for wrongly: bad input.
+    if (std::string why = obstacle(plan, *study); !why.empty()) return fail(std::move(why));
+    const StepReport report = study->model().explain(plan);
+    const double limit = memory_limit(study->model(), study->search_options(0));
+    const double excess = report.memory.device_total() - limit;
+    std::optional<scenarios::NearestFit> nearest;
+    if (excess > 0) nearest = scenarios::nearest_fit(*study, plan, 0);
+    print(json_ ? answer_json(report, *study, excess, nearest) : answer_text(report, *study, excess, nearest));
+    return excess > 0 ? kNothingFits : kDone;
+  }
+
+ private:
+  static std::string answer_text(const StepReport& report, const Study& study, double excess,
+                                 const std::optional<scenarios::NearestFit>& nearest) {
+    std::string text = question_text(study) + styled("\nPlan\n", Style::title) + headline_text(report, study);
+    if (excess > 0) {
+      text += styled(fmt::format("  does not fit: {} more than may be used\n", readable(Bytes{excess})), Style::bad);
+    }
+    text += styled("\nWhere the step time goes\n", Style::title) + breakdown_text(report.time);
+    text += styled(fmt::format("\nMemory of the fullest rank (stage {})\n", report.memory.stage), Style::title) +
+            memory_text(report, study);
+    text += styled("\nPipeline stages (one micro-batch)\n", Style::title) + stages_text(report);
+    text += styled("\nMemory over the step (low . : - = + * # high)\n", Style::title) +
+            timeline_text(scenarios::memory_over_time(report));
+    if (nearest) text += styled("\nNearest plan that fits\n", Style::title) + headline_text(nearest->report, study);
+    const std::string launch = launch_text(report.plan, study);
+    if (!launch.empty()) text += styled("\nLaunch arguments\n", Style::title) + launch;
+    return text;
+  }
+
+  static std::string answer_json(const StepReport& report, const Study& study, double excess,
+                                 const std::optional<scenarios::NearestFit>& nearest) {
+    Json out{{"scenario", study.scenario().title},
+             {"question", Json::parse(scenarios::resolved_json(study.scenario()))},
+             {"profile", study.cost().name()},
+             {"feasible", excess <= 0}};
+    out.update(scenarios::describe(report, study));
+    Json curves = Json::array();
+    for (const auto& curve : scenarios::memory_over_time(report)) {
+      curves.push_back(Json{{"stage", curve.stage}, {"time_s", curve.time_s}, {"bytes", curve.bytes}});
+    }
+    out["memory_over_time"] = std::move(curves);
+    if (nearest) out["nearest_fit"] = scenarios::describe(nearest->report, study);
+    return out.dump(2) + '\n';
+  }
+
+  ScenarioArguments arguments_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_simulate() { return std::make_unique<Simulate>(); }
+
+}  // namespace foreplan::cli

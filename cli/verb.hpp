@@ -1,0 +1,59 @@
+#pragma once
+// The verbs of the program. A new verb is one file and one line in verbs.cpp.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace foreplan::cli {
+
+/// Exit codes of every verb.
+enum ExitCode : int {
+  kDone = 0,
+  kNothingFits = 1,       ///< the question was answered: no plan fits
+  kBadInput = 2,
+  kEnvironmentFailed = 3,
+};
+
+/// What every verb is. `run` is called after the options are parsed; input errors are returned,
+/// failures of the environment thrown.
+class Verb {
+ public:
+  virtual ~Verb() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual std::string_view summary() const = 0;
+  /// Lines for the end of `--help`.
+  [[nodiscard]] virtual std::string_view examples() const = 0;
+  virtual void declare(CLI::App& app) = 0;
+  virtual Result<ExitCode> run() = 0;
+};
+
+[[nodiscard]] std::vector<std::unique_ptr<Verb>> make_verbs();
+
+std::unique_ptr<Verb> make_recommend();
+std::unique_ptr<Verb> make_simulate();
+std::unique_ptr<Verb> make_sweep();
+std::unique_ptr<Verb> make_models();
+std::unique_ptr<Verb> make_devices();
+std::unique_ptr<Verb> make_clusters();
+std::unique_ptr<Verb> make_show();
+
+/// Options that stand for scenario keys, and the scenario file itself.
+class ScenarioArguments {
+ public:
+  void declare(CLI::App& app);
+  [[nodiscard]] Result<scenarios::Scenario> read(scenarios::Purpose purpose) const;
+
+ private:
+  std::string file_;
+  std::vector<std::string> values_;  ///< by position in scenarios::options(); empty = not given
+  std::vector<CLI::Option*> given_;
+};
+
+}  // namespace foreplan::cli

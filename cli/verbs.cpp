@@ -1,0 +1,17 @@
+#include "cli/verb.hpp"
+
+namespace foreplan::cli {
+
+std::vector<std::unique_ptr<Verb>> make_verbs() {
+  std::vector<std::unique_ptr<Verb>> verbs;
+  verbs.push_back(make_recommend());
+  verbs.push_back(make_simulate());
+  verbs.push_back(make_sweep());
+  verbs.push_back(make_show());
+  verbs.push_back(make_models());
+  verbs.push_back(make_devices());
+  verbs.push_back(make_clusters());
+  return verbs;
+}
+
+}  // namespace foreplan::cli

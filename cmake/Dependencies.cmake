@@ -1,0 +1,41 @@
+# Every external package but CUDA, in one place. A missing one names the Debian package that brings it.
+include(Summary)
+
+# find_package(name ...) that ends with the apt line when it finds nothing.
+function(foreplan_require name package)
+  find_package(${name} ${ARGN} QUIET)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} not found: apt-get install ${package} (or run scripts/setup.sh)")
+  endif()
+  set(version "${${name}_VERSION}")
+  if(version STREQUAL "")
+    set(version "found")
+  endif()
+  foreplan_component(${name} "${version}" "")
+endfunction()
+
+foreplan_require(Threads libc6-dev)
+foreplan_require(SQLite3 libsqlite3-dev)
+foreplan_require(nlohmann_json nlohmann-json3-dev)
+foreplan_require(yaml-cpp libyaml-cpp-dev)
+foreplan_require(fmt libfmt-dev)
+foreplan_require(CLI11 libcli11-dev)
+foreplan_require(TBB libtbb-dev)
+foreplan_require(tl-expected libexpected-dev)
+
+if(BUILD_TESTING)
+  foreplan_require(GTest "libgtest-dev libgmock-dev" CONFIG)
+  foreplan_require(rapidcheck librapidcheck-dev CONFIG)
+  # The system's interpreter, not one that a version manager put in front of it.
+  set(Python_ROOT_DIR "/usr" CACHE PATH "Where the Python of the tests is looked for first")
+  foreplan_require(Python python3 3.9 COMPONENTS Interpreter)
+  if(FOREPLAN_BENCHMARKS)
+    foreplan_require(benchmark libbenchmark-dev CONFIG)
+  endif()
+endif()
+
+set(foreplan_ccache_version "")
+if(CCACHE_PROGRAM)
+  set(foreplan_ccache_version "${CCACHE_PROGRAM}")
+endif()
+foreplan_component(ccache "${foreplan_ccache_version}" "a second build compiles everything again")

@@ -1,0 +1,37 @@
+# The table at the end of configure: what was found, and what it means where something is absent.
+include_guard(GLOBAL)
+
+# Adds a row. An empty `version` means absent; `consequence` says what is lost then.
+function(foreplan_component name version consequence)
+  set_property(GLOBAL APPEND PROPERTY FOREPLAN_COMPONENTS "${name}")
+  set_property(GLOBAL PROPERTY FOREPLAN_COMPONENT_VERSION_${name} "${version}")
+  set_property(GLOBAL PROPERTY FOREPLAN_COMPONENT_CONSEQUENCE_${name} "${consequence}")
+endfunction()
+
+# `text` in `out`, filled with blanks up to `width`.
+function(foreplan_pad text width out)
+  string(LENGTH "${text}" length)
+  math(EXPR blanks "${width} - ${length}")
+  if(blanks LESS 1)
+    set(blanks 1)
+  endif()
+  string(REPEAT " " ${blanks} padding)
+  set(${out} "${text}${padding}" PARENT_SCOPE)
+endfunction()
+
+function(foreplan_print_summary)
+  get_property(names GLOBAL PROPERTY FOREPLAN_COMPONENTS)
+  message(STATUS "")
+  message(STATUS "foreplan ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  foreach(name IN LISTS names)
+    get_property(version GLOBAL PROPERTY FOREPLAN_COMPONENT_VERSION_${name})
+    get_property(consequence GLOBAL PROPERTY FOREPLAN_COMPONENT_CONSEQUENCE_${name})
+    foreplan_pad("  ${name}:" 22 label)
+    if(version STREQUAL "")
+      message(STATUS "${label}absent; consequence: ${consequence}")
+    else()
+      message(STATUS "${label}${version}")
+    endif()
+  endforeach()
+  message(STATUS "")
+endfunction()

@@ -1,0 +1,133 @@
+#pragma once
+// A decoder-only transformer as an architecture: what has to be computed, independent of any plan.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/operator.hpp"
+
+namespace foreplan::models {
+
+enum class NormKind : std::uint8_t { layer_norm, rms_norm };
+enum class PositionKind : std::uint8_t { none, learned, rope, alibi };
+enum class ActivationKind : std::uint8_t { gelu, relu, relu_squared, silu, swiglu, geglu };
+
+/// Inputs of the activation: 2 for a gated unit (gate and up projection), 1 otherwise.
+constexpr int activation_inputs(ActivationKind a) {
+  return a == ActivationKind::swiglu || a == ActivationKind::geglu ? 2 : 1;
+}
+
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+struct LatentAttention {
+  std::int64_t q_lora_rank = 0;  ///< 0 = queries are projected directly
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
+
+struct AttentionSpec {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim_qk = 0;
+  std::int64_t head_dim_v = 0;
+  bool qkv_bias = false;  ///< with `latent`: on the down projections, the up projections have none
+  bool output_bias = false;
+  /// RMS norm of every q and k head: parameters per projection = head_dim_qk (Qwen3, Gemma 3).
+  bool qk_norm = false;
+  std::int64_t window = 0;  ///< sliding window in tokens, 0 = all keys
+  std::optional<LatentAttention> latent;
+  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
+};
+
+struct FeedForwardSpec {
+  std::int64_t hidden = 0;  ///< width of one side of a gated unit
+  ActivationKind activation = ActivationKind::gelu;
+  bool bias = false;
+  friend bool operator==(const FeedForwardSpec&, const FeedForwardSpec&) = default;
+};
+
+struct MoeSpec {
+  std::int64_t experts = 0;
+  std::int64_t top_k = 0;
+  std::int64_t expert_hidden = 0;         ///< FFN width of one routed expert
+  std::int64_t shared_hidden = 0;         ///< total FFN width of the shared experts, 0 = none
+  ActivationKind activation = ActivationKind::swiglu;
+  bool router_bias = false;               ///< expert-score correction bias (DeepSeek-V3), a buffer
+  bool shared_expert_gate = false;        ///< Qwen2-MoE's sigmoid gate on the shared expert
+  friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
+};
+
+/// One kind of layer. Exactly one of `ffn` and `moe` is set.
+struct LayerSpec {
+  AttentionSpec attention;
+  std::optional<FeedForwardSpec> ffn;
+  std::optional<MoeSpec> moe;
+  /// Norms of the layer that act on the hidden state: 2 (before attention, before FFN); 1 where both
+  /// share one norm (Falcon, GPT-J, Phi-2); 4 with post-norms too (Gemma 2 and 3).
+  int norms = 2;
+  bool parallel_residual = false;  ///< attention and FFN read the same input (GPT-NeoX, Falcon)
+  friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
+};
+
+struct ModelSpec {
+  std::string name;
+  std::string family;        ///< Hugging Face `model_type`, or "megatron-gpt" for paper models
+  std::string source;        ///< where the configuration was read
+  std::int64_t hidden = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t max_positions = 0;  ///< context length of the configuration, 0 = it states none
+  bool tied_embeddings = false;
+  NormKind norm = NormKind::rms_norm;
+  bool norm_bias = false;    ///< LayerNorm with bias; RMS norm never has one
+  bool norm_weight = true;   ///< MPT-style `no_bias` keeps the weight; OLMo has neither
+  PositionKind position = PositionKind::rope;
+  std::int64_t learned_positions = 0;  ///< rows of the position table, offset rows included
+  bool embedding_norm = false;         ///< BLOOM normalises the embedding
+  std::int64_t embedding_dim = 0;      ///< OPT-350M projects from a narrower embedding; 0 = hidden
+  bool final_norm = true;
+  bool head_bias = false;              ///< bias of the output projection (Phi-2)
+  std::vector<LayerSpec> layer_kinds;
+  std::vector<std::uint8_t> layers;    ///< kind of each layer, first to last
+  /// Multi-token-prediction modules published beside the model (DeepSeek-V3: 1). Not part of
+  /// `parameter_count`, as in the published count; trained only when a scenario asks for them.
+  int mtp_depth = 0;
+
+  [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
+  [[nodiscard]] const LayerSpec& layer(int index) const {
+    return layer_kinds[layers[static_cast<std::size_t>(index)]];
+  }
+};
+
+/// One weight tensor (or a family of equal ones) of a layer.
+struct Parameter {
+  Part part{};
+  std::string label;              ///< e.g. "qkv", "expert_fc1"
+  std::int64_t rows = 0, cols = 0; ///< output x input features; cols = 1 for vectors
+  std::int64_t copies = 1;        ///< experts
+  /// How the tensor is split: over TP by rows or columns, over EP by experts (and ETP inside), or not.
+  enum class Sharding : std::uint8_t { replicated, tensor, expert } sharding = Sharding::replicated;
+  [[nodiscard]] std::int64_t count() const { return rows * cols * copies; }
+};
+
+[[nodiscard]] std::vector<Parameter> layer_parameters(const ModelSpec& model, const LayerSpec& layer);
+/// Input embedding, position table, embedding norm.
+[[nodiscard]] std::vector<Parameter> embedding_parameters(const ModelSpec& model);
+/// Final norm and output projection; the projection is absent when embeddings are tied.
+[[nodiscard]] std::vector<Parameter> head_parameters(const ModelSpec& model);
+
+/// All parameters as the published model has them (no MTP module, no vocabulary padding).
+[[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
+/// Parameters that act on one token: experts count top_k of `experts`.
+[[nodiscard]] std::int64_t active_parameter_count(const ModelSpec& model);
+
+/// Model FLOPs of one token at this sequence length, forward only: 2 x matmul parameters (output
+/// projection included, input embedding not) + attention 4 * heads * head_dim * s per layer.
+/// `causal` halves attention (pairs s(s+1)/2). Training = 3x (Narayanan et al. 2021, section 5.1).
+[[nodiscard]] double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_length,
+                                             bool causal);
+
+}  // namespace foreplan::models

@@ -1,0 +1,48 @@
+#pragma once
+// Linear layers: GEMMs of all three passes, FP8 casts, tensor-parallel collectives, parameters.
+
+#include "models/rank/graph_builder.hpp"
+
+namespace foreplan::models {
+
+/// How TP splits the weight. `column`: outputs split, input gathered (SP) or replicated. `row`:
+/// inputs split, partial outputs summed. `replicated`: every rank holds it whole and works on its
+/// T' tokens.
+enum class Split : std::uint8_t { column, row, replicated };
+
+struct Linear {
+  Site site;
+  std::int64_t inputs = 0;   ///< of this rank
+  std::int64_t outputs = 0;  ///< of this rank
+  Split split = Split::column;
+  bool bias = false;
+  bool fp8 = true;  ///< runs in FP8 where the shape's GEMMs do; not the head, not the router
+  bool owns_weight = true;   ///< false: the table of tied embeddings, counted where it lives
+  bool fp32_output = false;  ///< the router
+};
+
+/// GEMM conventions, also used for experts:
+///   forward  Y[m = tokens, n = outputs] = X[., k = inputs] W^T
+///   dgrad   dX[m = tokens, n = inputs]  = dY[., k = outputs] W
+///   wgrad   dW[m = outputs, n = inputs] = dY^T[., k = tokens] X, added into a gradient buffer of
+///           `RankShape::gradient` type
+/// Collectives as Megatron-LM runs them (Korthikanti et al. 2022, section 4.2.2):
+///   column, SP     forward all-gather of the input; backward all-gather of the input behind dgrad,
+///                  reduce-scatter of the input's gradient behind wgrad
+///   row, SP        forward reduce-scatter; backward all-gather of the output's gradient, exposed
+///   column, no SP  backward all-reduce of the input's gradient behind wgrad
+///   row, no SP     forward all-reduce
+/// What is gathered into an FP8 GEMM moves quantised; reductions move activations as they are.
+void add_linear(GraphBuilder& builder, const Linear& linear);
+
+/// Cast of a `rows` x `cols` tensor to FP8 for a GEMM: reads it once (twice with current scaling,
+/// whose amax must be known first), writes it row-wise and, where `transposed` says so,
+/// column-wise. Does nothing unless GEMMs run in FP8.
+void add_quantize(GraphBuilder& builder, Pass pass, Site site, std::int64_t rows, std::int64_t cols,
+                  bool transposed);
+
+/// Whether a cast writes the second, column-wise copy that wgrad reads: a transpose on devices
+/// whose FP8 GEMMs are TN-only, or the copy scaled along the other axis of block scaling.
+bool casts_both_ways(const RankShape& shape);
+
+}  // namespace foreplan::models

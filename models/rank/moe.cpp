@@ -1,0 +1,263 @@
+#include "models/rank/feed_forward.hpp"
+#include "models/rank/linear.hpp"
+#include "models/rank/row_operators.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foreplan::models {
+namespace {
+
+constexpr double kFp32 = 4.0;
+
+/// The routed experts of one layer on one rank.
+class RoutedExperts {
+ public:
+  RoutedExperts(GraphBuilder& builder, const MoeSpec& moe)
+      : builder_(builder),
+        sizes_(builder.sizes()),
+        shape_(builder.shape()),
+        moe_(moe),
+        local_(share(moe.experts, shape_.ep)),
+        width_(share(moe.expert_hidden, shape_.etp)),
+        tokens_(static_cast<double>(sizes_.sharded_tokens())),
+        hidden_(static_cast<double>(sizes_.hidden())),
+        sent_(tokens_ * static_cast<double>(moe.top_k)),
+        received_(sent_ * shape_.expert_imbalance),
+        worked_on_(received_ * shape_.etp) {}
+
+  void add() {
+    route();
+    permute();
+    dispatch();
+    if (local_ > 1) sort("sort_tokens");
+    experts();
+    if (local_ > 1) sort("unsort_tokens");
+    combine();
+    unpermute();
+    note_moments();
+  }
+
+ private:
+  Bytes states(double rows) const { return sizes_.activations(rows, hidden_); }
+  static RowShape rows_of(double rows, std::int64_t cols) { return {std::llround(rows), cols}; }
+
+  void route() {
+    const auto experts = static_cast<double>(moe_.experts);
+    add_linear(builder_, {.site = {Part::router, "router"},
+                          .inputs = sizes_.hidden(),
+                          .outputs = moe_.experts,
+                          .split = Split::replicated,
+                          .fp8 = false,
+                          .fp32_output = true});
+    // fp32 logits in; fp32 probabilities and a byte-wide map of choices out. Backward: gradient of
+    // the probabilities and the scores in, gradient of the logits out.
+    const RowShape rows{sizes_.sharded_tokens(), moe_.experts};
+    const double scores = kFp32 * tokens_ * experts;
+    builder_.rows(OperatorKind::route, Pass::forward, {Part::router, "route"}, rows,
+                  {.read = scores, .written = scores + tokens_ * experts});
+    builder_.rows(OperatorKind::route, Pass::dgrad, {Part::router, "route"}, rows,
+                  {.read = 2 * scores, .written = scores});
+    builder_.end_node();
+    // Megatron-LM keeps logits, scores, dense probabilities and copies for the auxiliary loss in
+    // fp32 and maps of one byte: 26 bytes per token and expert.
+    builder_.keep({Part::router, "router_state"}, Bytes{26.0 * tokens_ * experts});
+  }
+
+  /// Fused permutation: tokens are read once and written top_k times; backward the reverse.
+  void permute() {
+    const double in = states(tokens_).value, out = states(sent_).value;
+    const Site site{Part::permute, "permute"};
+    builder_.rows(OperatorKind::permute, Pass::forward, site, rows_of(sent_, sizes_.hidden()),
+                  {.read = in, .written = out});
+    builder_.rows(OperatorKind::permute, Pass::dgrad, site, rows_of(sent_, sizes_.hidden()),
+                  {.read = out, .written = in});
+    builder_.end_node();
+    // int32 map of T' rows, shared by the unpermutation (TransformerEngine's fused permutation).
+    builder_.keep({Part::permute, "row_map"},
+                  Bytes{4.0 * tokens_ * static_cast<double>(2 * moe_.experts + 1)});
+    builder_.keep({Part::permute, "permuted_probabilities"}, Bytes{kFp32 * worked_on_});
+  }
+
+  void unpermute() {
+    const double in = states(sent_).value, out = states(tokens_).value;
+    const Site site{Part::permute, "unpermute"};
+    builder_.rows(OperatorKind::permute, Pass::forward, site, rows_of(sent_, sizes_.hidden()),
+                  {.read = in, .written = out});
+    builder_.rows(OperatorKind::permute, Pass::dgrad, site, rows_of(sent_, sizes_.hidden()),
+                  {.read = out, .written = in});
+    builder_.end_node();
+  }
+
+  /// Tokens arrive by source rank and are sorted by expert (and back).
+  void sort(std::string_view label) {
+    const double bytes = states(worked_on_).value;
+    for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+      builder_.rows(OperatorKind::permute, pass, {Part::permute, label},
+                    rows_of(worked_on_, sizes_.hidden()), {.read = bytes, .written = bytes});
+    }
+    builder_.end_node();
+    builder_.keep({Part::permute, "sort_map"}, Bytes{4.0 * worked_on_});
+  }
+
+  void exchange(Pass pass, CollectiveKind kind, ParallelGroup group, Bytes size) {
+    builder_.exposed(pass, Part::permute, {kind, group, size});
+  }
+
+  /// Counts, tokens and probabilities go to the experts' ranks; the gradients of tokens and
+  /// probabilities come back. ETP ranks then pool their tokens.
+  void dispatch() {
+    const Bytes probabilities{kFp32 * sent_};
+    if (shape_.ep > 1) {
+      const Bytes counts{8.0 * static_cast<double>(moe_.experts * shape_.ep)};
+      exchange(Pass::forward, CollectiveKind::all_gather, ParallelGroup::ep, counts);
+      for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+        exchange(pass, CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_));
+        exchange(pass, CollectiveKind::all_to_all, ParallelGroup::ep, probabilities);
+      }
+    }
+    if (shape_.etp > 1) {
+      const Bytes pooled{kFp32 * worked_on_};
+      exchange(Pass::forward, CollectiveKind::all_gather, ParallelGroup::etp, states(worked_on_));
+      exchange(Pass::forward, CollectiveKind::all_gather, ParallelGroup::etp, pooled);
+      exchange(Pass::dgrad, CollectiveKind::reduce_scatter, ParallelGroup::etp, states(worked_on_));
+      exchange(Pass::dgrad, CollectiveKind::reduce_scatter, ParallelGroup::etp, pooled);
+    }
+    builder_.end_node();
+  }
+
+  void combine() {
+    if (shape_.etp > 1) {
+      exchange(Pass::forward, CollectiveKind::reduce_scatter, ParallelGroup::etp,
+               states(worked_on_));
+      exchange(Pass::dgrad, CollectiveKind::all_gather, ParallelGroup::etp, states(worked_on_));
+    }
+    if (shape_.ep > 1) {
+      for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+        exchange(pass, CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_));
+      }
+    }
+    builder_.end_node();
+  }
+
+  void experts() {
+    const int inputs = activation_inputs(moe_.activation);
+    builder_.keep({Part::permute, "expert_input"}, sizes_.operands(worked_on_, hidden_));
+    expert_linear({Part::expert_fc1, "expert_fc1"}, sizes_.hidden(), inputs * width_);
+    builder_.keep({Part::expert_fc1, "fc1_output"},
+                  sizes_.activations(worked_on_, static_cast<double>(inputs * width_)));
+    // Applies the routing probabilities, too, so that neither fc2's output nor the combine is kept.
+    add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
+                   std::llround(worked_on_), width_);
+    builder_.keep({Part::expert_activation, "activation_output"},
+                  sizes_.operands(worked_on_, static_cast<double>(width_)));
+    expert_linear({Part::expert_fc2, "expert_fc2"}, width_, sizes_.hidden());
+  }
+
+  /// One grouped GEMM for all local experts in each pass.
+  void expert_linear(Site site, std::int64_t inputs, std::int64_t outputs) {
+    const std::int64_t rows =
+        std::max<std::int64_t>(1, std::llround(worked_on_ / static_cast<double>(local_)));
+    const bool both = casts_both_ways(shape_);
+    add_quantize(builder_, Pass::forward, {site.part, "quantize_input"}, std::llround(worked_on_),
+                 inputs, both);
+    grouped(Pass::forward, site, {.m = rows, .n = outputs, .k = inputs, .batch = local_}, inputs,
+            outputs);
+    add_quantize(builder_, Pass::dgrad, {site.part, "quantize_gradient"}, std::llround(worked_on_),
+                 outputs, both);
+    grouped(Pass::dgrad, site, {.m = rows, .n = inputs, .k = outputs, .batch = local_}, inputs,
+            outputs);
+    grouped(Pass::wgrad, site, {.m = outputs, .n = inputs, .k = rows, .batch = local_}, inputs,
+            outputs);
+    builder_.end_node();
+    const double weights = static_cast<double>(local_ * inputs) * static_cast<double>(outputs);
+    builder_.expert_parameters(weights);
+    builder_.fp8_weights(weights);
+  }
+
+  void grouped(Pass pass, Site site, GemmShape gemm, std::int64_t inputs, std::int64_t outputs) {
+    const auto in = static_cast<double>(inputs), out = static_cast<double>(outputs);
+    const double weights = static_cast<double>(local_) * in * out;
+    const double operand = bytes_per_element(sizes_.operand_type());
+    const bool wgrad = pass == Pass::wgrad;
+    Operator op = operator_at(OperatorKind::grouped_gemm, pass, site);
+    op.shape = gemm;
+    op.input = sizes_.operand_type();
+    op.output = wgrad ? shape_.gradient : shape_.activation;
+    op.flops = Flops{2.0 * worked_on_ * in * out};
+    const double result = bytes_per_element(op.output);
+    if (wgrad) {
+      op.bytes_read = Bytes{operand * worked_on_ * (in + out) + result * weights};
+      op.bytes_written = Bytes{result * weights};
+    } else {
+      const double read_cols = pass == Pass::forward ? in : out;
+      op.bytes_read = Bytes{operand * (worked_on_ * read_cols + weights)};
+      op.bytes_written = Bytes{result * worked_on_ * (in + out - read_cols)};
+    }
+    builder_.add(op);
+  }
+
+  /// Forward: permuted tokens, all-to-all output (both alive to the end of the layer), fc2's output
+  /// and its unsorted copy, beside two hidden states. Backward: the gradient of the experts' output
+  /// while fc2 or the activation works on it.
+  void note_moments() {
+    const double inputs = activation_inputs(moe_.activation);
+    const Bytes state = sizes_.hidden_state();
+    const Bytes wide = sizes_.activations(worked_on_, static_cast<double>(width_));
+    const Bytes copies = (local_ > 1 ? 2.0 : 1.0) * states(worked_on_);
+    builder_.moment(states(sent_) + states(received_) + copies + 2.0 * state);
+    builder_.moment(state + 2.0 * states(worked_on_));
+    builder_.moment(state + (inputs + 1) * wide -
+                    sizes_.operands(worked_on_, static_cast<double>(width_)));
+  }
+
+  GraphBuilder& builder_;
+  const LocalSizes& sizes_;
+  const RankShape& shape_;
+  const MoeSpec& moe_;
+  std::int64_t local_;  ///< experts of this rank
+  std::int64_t width_;  ///< expert FFN width after ETP
+  double tokens_;       ///< T'
+  double hidden_;
+  double sent_;       ///< token copies that this rank dispatches
+  double received_;   ///< token copies that this rank is sent
+  double worked_on_;  ///< Te: token copies at this rank's experts
+};
+
+/// Dense MLP beside the routed experts, added to their result; Qwen2-MoE scales it by a sigmoid
+/// gate.
+void add_shared_experts(GraphBuilder& builder, const MoeSpec& moe) {
+  const LocalSizes& sizes = builder.sizes();
+  add_mlp(builder, {.fc1 = {Part::shared_fc1, "shared_fc1"},
+                    .activation = {Part::shared_activation, "shared_activation"},
+                    .fc2 = {Part::shared_fc2, "shared_fc2"},
+                    .kind = moe.activation,
+                    .width = moe.shared_hidden});
+  if (moe.shared_expert_gate) {
+    add_linear(builder, {.site = {Part::shared_fc2, "shared_expert_gate"},
+                         .inputs = sizes.hidden(),
+                         .outputs = 1,
+                         .split = Split::replicated,
+                         .fp8 = false});
+    builder.keep({Part::shared_fc2, "ungated_output"}, sizes.hidden_state());
+  }
+  // Reads routed and shared output, writes the sum. Backward both get the same gradient; only the
+  // gate has work: it reads the gradient and the ungated output and writes a gradient.
+  const double state = sizes.hidden_state().value;
+  const Site site{Part::shared_fc2, "shared_add"};
+  const RowShape rows{sizes.sharded_tokens(), sizes.hidden()};
+  builder.rows(OperatorKind::add, Pass::forward, site, rows, {.read = 2 * state, .written = state});
+  if (moe.shared_expert_gate) {
+    builder.rows(OperatorKind::add, Pass::dgrad, site, rows, {.read = 2 * state, .written = state});
+  }
+  builder.end_node();
+}
+
+}  // namespace
+
+void add_moe(GraphBuilder& builder, const MoeSpec& moe) {
+  RoutedExperts(builder, moe).add();
+  if (moe.shared_hidden > 0) add_shared_experts(builder, moe);
+}
+
+}  // namespace foreplan::models

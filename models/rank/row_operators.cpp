@@ -1,0 +1,79 @@
+#include "models/rank/row_operators.hpp"
+
+namespace foreplan::models {
+namespace {
+
+double area(RowShape rows) {
+  return static_cast<double>(rows.rows) * static_cast<double>(rows.cols);
+}
+
+constexpr double kFp32 = 4.0;
+
+}  // namespace
+
+Norm hidden_norm(const ModelSpec& model, const LocalSizes& sizes, Site site) {
+  return {.site = site,
+          .rows = sizes.sharded_tokens(),
+          .cols = model.hidden,
+          .kind = model.norm,
+          .weight = model.norm_weight,
+          .bias = model.norm_bias};
+}
+
+void add_norm(GraphBuilder& builder, const Norm& norm) {
+  const bool layer_norm = norm.kind == NormKind::layer_norm;
+  const auto kind = layer_norm ? OperatorKind::layer_norm : OperatorKind::rms_norm;
+  const RowShape shape{norm.rows, norm.cols};
+  const double element = builder.sizes().element();
+  const double tensor = element * area(shape);
+  const double statistics = (layer_norm ? 2.0 : 1.0) * kFp32 * static_cast<double>(norm.rows);
+  const double weights =
+      static_cast<double>(norm.weights * (int{norm.weight} + int{norm.bias}) * norm.cols);
+  builder.rows(kind, Pass::forward, norm.site, shape,
+               {.read = tensor + element * weights, .written = tensor + statistics});
+  builder.rows(
+      kind, Pass::dgrad, norm.site, shape,
+      {.read = 2 * tensor + element * weights + statistics, .written = tensor + kFp32 * weights});
+  builder.end_node();
+  builder.dense_parameters(weights);
+  builder.keep({norm.site.part, "norm_statistics"}, Bytes{statistics});
+}
+
+void add_activation(GraphBuilder& builder, Site site, ActivationKind kind, std::int64_t rows,
+                    std::int64_t cols) {
+  const int inputs = activation_inputs(kind);
+  const RowShape shape{rows, cols};
+  const double tensor = builder.sizes().element() * area(shape);
+  builder.rows(OperatorKind::activation, Pass::forward, site, shape,
+               {.read = inputs * tensor, .written = tensor});
+  builder.rows(OperatorKind::activation, Pass::dgrad, site, shape,
+               {.read = (inputs + 1) * tensor, .written = inputs * tensor});
+  builder.end_node();
+}
+
+void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols) {
+  const RowShape shape{rows, cols};
+  const double tensor = builder.sizes().element() * area(shape);
+  for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+    builder.rows(OperatorKind::rope, pass, {part, "rope"}, shape,
+                 {.read = tensor, .written = tensor});
+  }
+  builder.end_node();
+}
+
+void add_residual(GraphBuilder& builder, std::string_view label, int branches) {
+  const LocalSizes& sizes = builder.sizes();
+  const Site site{Part::residual, label};
+  const RowShape shape{sizes.sharded_tokens(), sizes.hidden()};
+  const double tensor = sizes.hidden_state().value;
+  const double masks = builder.shape().hidden_dropout > 0 ? branches * area(shape) : 0.0;
+  builder.rows(OperatorKind::add, Pass::forward, site, shape,
+               {.read = (branches + 1) * tensor, .written = tensor + masks});
+  const double masked = masks > 0 ? branches * tensor : 0.0;  // gradients that the mask rewrites
+  builder.rows(OperatorKind::add, Pass::dgrad, site, shape,
+               {.read = (branches + 1) * tensor + masked + masks, .written = tensor + masked});
+  builder.end_node();
+  if (masks > 0) builder.keep({Part::residual, "dropout_mask"}, Bytes{masks});
+}
+
+}  // namespace foreplan::models

@@ -1,0 +1,39 @@
+#pragma once
+// Bandwidth-bound operators of a layer, each with the traffic of one fused kernel per direction.
+
+#include "models/rank/graph_builder.hpp"
+
+namespace foreplan::models {
+
+struct Norm {
+  Site site;
+  std::int64_t rows = 0, cols = 0;
+  NormKind kind = NormKind::rms_norm;
+  bool weight = true, bias = false;
+  /// Weight vectors behind this one kernel (q and k norms run as one operator).
+  int weights = 1;
+};
+
+/// The norm that `model` puts on the hidden state of T' tokens.
+Norm hidden_norm(const ModelSpec& model, const LocalSizes& sizes, Site site);
+
+/// Forward reads the input and the weights, writes the output and fp32 statistics (1 / sigma, and
+/// the mean for LayerNorm). Backward reads input, output gradient, weights and statistics, writes
+/// the input's gradient and fp32 weight gradients. Keeps the statistics only; which of input and
+/// output is kept depends on its neighbours.
+void add_norm(GraphBuilder& builder, const Norm& norm);
+
+/// Forward reads G inputs of `cols` elements and writes one; backward reads the output's gradient
+/// and the G inputs and writes G gradients.
+void add_activation(GraphBuilder& builder, Site site, ActivationKind kind, std::int64_t rows,
+                    std::int64_t cols);
+
+/// Rotary embedding of `cols` elements a row, in place: read and written once each way.
+void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols);
+
+/// Adds `branches` outputs to the residual stream: forward reads residual and branches, writes the
+/// sum (and a 1-byte mask per branch element under dropout, which is kept). Backward sums the
+/// gradients that meet at the fork, one read per path and one write, and applies the mask.
+void add_residual(GraphBuilder& builder, std::string_view label, int branches);
+
+}  // namespace foreplan::models

@@ -1,0 +1,107 @@
+#pragma once
+// What one rank executes and keeps for one micro-batch: operators, collectives, saved tensors,
+// parameters. Exact counts; no seconds.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/collective.hpp"
+#include "core/operator.hpp"
+#include "models/model_spec.hpp"
+
+namespace foreplan::models {
+
+/// How the attention core is computed. `fused`: FlashAttention-like, keeps one statistic per query.
+/// `unfused`: two batched GEMMs with a softmax between, keeps the score matrix.
+enum class AttentionKernel : std::uint8_t { fused, unfused };
+
+/// How context parallelism moves K and V. `ring`: c-1 exchanges of one KV block beside the attention
+/// steps (zig-zag, balanced); `all_gather`: K and V gathered before; `ulysses`: heads exchanged for
+/// sequence by all-to-all.
+enum class ContextParallelKind : std::uint8_t { ring, all_gather, ulysses };
+
+enum class LossKernel : std::uint8_t {
+  unfused,  ///< fp32 copy of the (vocabulary-parallel) logits, softmax kept in fp32
+  fused,    ///< gradient overwrites the logits
+};
+
+/// FP8 GEMMs: which scaling, hence which extra operators and copies (TransformerEngine).
+enum class GemmPrecision : std::uint8_t { native, fp8_delayed, fp8_current, fp8_block };
+constexpr bool is_fp8(GemmPrecision p) { return p != GemmPrecision::native; }
+
+/// The share of the model that one rank works on.
+struct RankShape {
+  std::int64_t micro_batch = 1;
+  std::int64_t sequence_length = 0;
+  int tp = 1, cp = 1, ep = 1, etp = 1;
+  bool sequence_parallel = false;
+  ContextParallelKind context_parallel = ContextParallelKind::ring;
+  AttentionKernel attention = AttentionKernel::fused;
+  LossKernel loss = LossKernel::unfused;
+  DType activation = DType::bf16;  ///< bf16 or fp16: hidden states and attention core
+  GemmPrecision gemm = GemmPrecision::native;
+  bool fp8_keeps_transpose = true; ///< Hopper FP8 GEMMs are TN-only: weights are kept transposed too
+  double hidden_dropout = 0;       ///< probability; > 0 keeps a 1-byte mask per element
+  double attention_dropout = 0;
+  double expert_imbalance = 1.0;   ///< tokens at this rank's experts over the mean
+  std::int64_t vocabulary = 0;     ///< padded
+  DType gradient = DType::fp32;    ///< wgrad GEMMs add into a gradient buffer of this type
+  friend bool operator==(const RankShape&, const RankShape&) = default;
+};
+
+/// Where in a layer's program a collective stands and what the framework may hide it behind.
+struct CollectiveUse {
+  Collective collective;
+  Pass pass{};
+  Part part{};
+  /// Label and pass of the operator that runs beside it where the framework overlaps the two;
+  /// empty = always exposed.
+  std::string_view behind_label;
+  Pass behind_pass{};
+  int count = 1;
+};
+
+/// A tensor kept from forward to backward. `part` is the part whose recomputation makes keeping it
+/// unnecessary; `Part::residual` tensors go only with full recompute. `boundary` marks the layer
+/// input, which full recompute keeps.
+struct SavedTensor {
+  std::string_view label;
+  Part part{};
+  Bytes size;
+  bool boundary = false;
+};
+
+/// Parameters of this rank (after TP/EP/ETP), before any data-parallel sharding.
+struct RankParameters {
+  double dense = 0;   ///< elements whose gradients reduce over DP x CP
+  double expert = 0;  ///< elements whose gradients reduce over the expert-DP group
+  double fp8_cached = 0;  ///< of those, elements with an FP8 copy of the weight
+};
+
+struct RankGraph {
+  std::vector<Operator> operators;       ///< in program order; forward, then backward
+  std::vector<CollectiveUse> collectives;
+  std::vector<SavedTensor> saved;
+  RankParameters parameters;
+  Bytes boundary;                        ///< the hidden state that crosses a layer or stage border
+  /// Largest bytes alive beyond `saved` at the worst moment of this unit's forward or backward
+  /// (gradients of activations, gathered inputs, MoE buffers, logits).
+  Bytes transient;
+};
+
+/// One transformer layer. The shape must be valid for the model (see simulator/plan/validity).
+[[nodiscard]] RankGraph layer_graph(const ModelSpec& model, const LayerSpec& layer,
+                                    const RankShape& shape);
+/// Token embedding (and positions, embedding norm) on the first stage.
+[[nodiscard]] RankGraph embedding_graph(const ModelSpec& model, const RankShape& shape);
+/// Final norm, output projection and loss on the last stage. With tied embeddings and pp > 1 the
+/// last stage holds a copy of the table: `holds_table`.
+[[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape, bool holds_table);
+
+/// Bytes of saved tensors when the parts in `recomputed` are rebuilt in backward.
+[[nodiscard]] Bytes saved_bytes(const RankGraph& graph, PartSet recomputed);
+/// Vocabulary padded up to a multiple of `multiple * tp` (Megatron-LM, make_vocab_size_divisible_by).
+[[nodiscard]] std::int64_t padded_vocabulary(std::int64_t vocabulary, int multiple, int tp);
+
+}  // namespace foreplan::models

@@ -1,0 +1,178 @@
+-- The schema as it is now, for readers and for other programs. The store itself gets there by the
+-- numbered files in migrations/; a test holds the two together. user_version is the number of the
+-- last migration, application_id spells "fpln".
+PRAGMA application_id = 1718643822;
+PRAGMA user_version = 1;
+
+-- Where a run was computed. One row per distinct content; NULL means unknown.
+CREATE TABLE environment (
+  id              INTEGER PRIMARY KEY,
+  content_hash    TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 64),  -- SHA-256 of the rest
+  program_version TEXT NOT NULL,
+  git_commit      TEXT,  -- of the program, with "-dirty" where the tree had changes
+  compiler        TEXT,
+  host_cpu        TEXT,
+  kernel          TEXT,
+  os              TEXT
+) STRICT;
+
+-- The rates that a prediction was made with.
+CREATE TABLE profile (
+  id           INTEGER PRIMARY KEY,
+  content_hash TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 64),
+  name         TEXT NOT NULL,
+  kind         TEXT NOT NULL CHECK (kind IN ('datasheet', 'calibrated')),
+  device       TEXT NOT NULL,  -- DeviceSpec name
+  body_json    TEXT NOT NULL CHECK (json_valid(body_json))
+) STRICT;
+
+-- What was asked: the file as a person wrote it, and what it means with every default filled in.
+CREATE TABLE scenario (
+  id            INTEGER PRIMARY KEY,
+  content_hash  TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 64),
+  name          TEXT NOT NULL,
+  file_text     TEXT NOT NULL,
+  resolved_json TEXT NOT NULL CHECK (json_valid(resolved_json))
+) STRICT;
+
+-- One execution of a verb over a search space. Totals stay NULL until the run is finished.
+CREATE TABLE run (
+  id               INTEGER PRIMARY KEY,
+  verb             TEXT NOT NULL,  -- 'sweep', 'recommend', ...
+  scenario         INTEGER NOT NULL REFERENCES scenario (id),
+  profile          INTEGER NOT NULL REFERENCES profile (id),
+  environment      INTEGER NOT NULL REFERENCES environment (id),
+  keep             TEXT NOT NULL CHECK (keep IN ('best', 'all')),
+  chunk_count      INTEGER NOT NULL CHECK (chunk_count >= 0),
+  status           TEXT NOT NULL CHECK (status IN ('running', 'finished')),
+  threads          INTEGER NOT NULL CHECK (threads >= 1),
+  started_at_utc   INTEGER NOT NULL,  -- seconds since 1970-01-01
+  finished_at_utc  INTEGER,
+  plans_enumerated INTEGER CHECK (plans_enumerated >= plans_scored),
+  plans_scored     INTEGER CHECK (plans_scored >= plans_feasible),
+  plans_feasible   INTEGER CHECK (plans_feasible >= 0),
+  wall_time_s      REAL CHECK (wall_time_s >= 0),  -- of the process that finished the run
+  CHECK ((status = 'finished') = (finished_at_utc IS NOT NULL)),
+  CHECK ((status = 'finished') = (plans_enumerated IS NOT NULL)),
+  CHECK ((status = 'finished') = (plans_scored IS NOT NULL)),
+  CHECK ((status = 'finished') = (plans_feasible IS NOT NULL)),
+  CHECK ((status = 'finished') = (wall_time_s IS NOT NULL))
+) STRICT;
+
+-- A part of the search space that is done and stored; what a resumed run leaves out.
+CREATE TABLE run_chunk (
+  run              INTEGER NOT NULL REFERENCES run (id),
+  chunk_index      INTEGER NOT NULL CHECK (chunk_index >= 0),
+  plans_enumerated INTEGER NOT NULL CHECK (plans_enumerated >= plans_scored),
+  plans_scored     INTEGER NOT NULL CHECK (plans_scored >= plans_feasible),
+  plans_feasible   INTEGER NOT NULL CHECK (plans_feasible >= 0),
+  wall_time_s      REAL NOT NULL CHECK (wall_time_s >= 0),
+  PRIMARY KEY (run, chunk_index)
+) STRICT;
+
+-- Histogram bins of the chunks of an unfinished run; finishing sums them into `histogram`.
+CREATE TABLE run_chunk_histogram (
+  run         INTEGER NOT NULL,
+  chunk_index INTEGER NOT NULL,
+  quantity    TEXT NOT NULL,
+  bin_low     REAL NOT NULL,
+  bin_high    REAL NOT NULL,
+  plan_count  INTEGER NOT NULL CHECK (plan_count >= 0),
+  PRIMARY KEY (run, chunk_index, quantity, bin_low, bin_high),
+  FOREIGN KEY (run, chunk_index) REFERENCES run_chunk (run, chunk_index),
+  CHECK (bin_low < bin_high)
+) STRICT;
+
+-- A plan that a run kept: its coordinates, what was predicted, and why it cannot run if it cannot.
+CREATE TABLE plan (
+  run                   INTEGER NOT NULL REFERENCES run (id),
+  plan_index            INTEGER NOT NULL CHECK (plan_index >= 0),  -- place in the enumeration
+  chunk_index           INTEGER NOT NULL,
+  key                   TEXT NOT NULL,  -- canonical text of the plan
+  tp                    INTEGER NOT NULL CHECK (tp >= 1),
+  pp                    INTEGER NOT NULL CHECK (pp >= 1),
+  vpp                   INTEGER NOT NULL CHECK (vpp >= 1),
+  dp                    INTEGER NOT NULL CHECK (dp >= 1),
+  cp                    INTEGER NOT NULL CHECK (cp >= 1),
+  ep                    INTEGER NOT NULL CHECK (ep >= 1),
+  etp                   INTEGER NOT NULL CHECK (etp >= 1),
+  sequence_parallel     INTEGER NOT NULL CHECK (sequence_parallel IN (0, 1)),
+  zero_stage            INTEGER NOT NULL CHECK (zero_stage BETWEEN 0 AND 3),
+  micro_batch           INTEGER NOT NULL CHECK (micro_batch >= 1),  -- sequences
+  recompute             TEXT NOT NULL,
+  precision             TEXT NOT NULL,
+  framework             TEXT NOT NULL,
+  gpus                  INTEGER NOT NULL CHECK (gpus >= 1),
+  feasible              INTEGER NOT NULL CHECK (feasible IN (0, 1)),
+  reason                TEXT,  -- first constraint violated and by how much; NULL = feasible
+  step_time_s           REAL CHECK (step_time_s > 0),
+  step_time_low_s       REAL CHECK (step_time_low_s > 0),
+  step_time_high_s      REAL CHECK (step_time_high_s >= step_time_low_s),
+  tokens_per_s_per_gpu  REAL CHECK (tokens_per_s_per_gpu > 0),
+  mfu_fraction          REAL CHECK (mfu_fraction >= 0),
+  peak_memory_bytes     REAL CHECK (peak_memory_bytes >= 0),  -- of the fullest rank
+  memory_headroom_bytes REAL,  -- usable memory less the peak; negative = does not fit
+  on_front              INTEGER NOT NULL DEFAULT 0 CHECK (on_front IN (0, 1)),
+  rank                  INTEGER CHECK (rank >= 1),  -- 1 = best; NULL = not among the top
+  plan_json             TEXT NOT NULL CHECK (json_valid(plan_json)),
+  breakdown_json        TEXT CHECK (breakdown_json IS NULL OR json_valid(breakdown_json)),  -- in s
+  memory_json           TEXT CHECK (memory_json IS NULL OR json_valid(memory_json)),  -- bytes
+  PRIMARY KEY (run, plan_index),
+  UNIQUE (run, key),
+  FOREIGN KEY (run, chunk_index) REFERENCES run_chunk (run, chunk_index),
+  CHECK ((feasible = 1) = (reason IS NULL)),
+  CHECK (feasible = 0 OR step_time_s IS NOT NULL),
+  CHECK (feasible = 1 OR (rank IS NULL AND on_front = 0))
+) STRICT;
+
+CREATE UNIQUE INDEX plan_by_rank ON plan (run, rank) WHERE rank IS NOT NULL;
+CREATE INDEX plan_on_front ON plan (run) WHERE on_front = 1;
+
+-- How a quantity is spread over all plans that a finished run scored, kept or not.
+CREATE TABLE histogram (
+  run        INTEGER NOT NULL REFERENCES run (id),
+  quantity   TEXT NOT NULL,  -- a column name of `plan`, which says the unit of the bins
+  bin_low    REAL NOT NULL,  -- inclusive
+  bin_high   REAL NOT NULL,  -- exclusive
+  plan_count INTEGER NOT NULL CHECK (plan_count >= 0),
+  PRIMARY KEY (run, quantity, bin_low, bin_high),
+  CHECK (bin_low < bin_high)
+) STRICT;
+
+-- For people: one line per run.
+CREATE VIEW run_summary AS
+SELECT run.id AS run,
+       run.verb,
+       run.status,
+       scenario.name AS scenario,
+       profile.name AS profile,
+       profile.kind AS profile_kind,
+       profile.device,
+       environment.program_version,
+       environment.git_commit,
+       datetime(run.started_at_utc, 'unixepoch') AS started_at,
+       datetime(run.finished_at_utc, 'unixepoch') AS finished_at,
+       (SELECT count(*) FROM run_chunk WHERE run_chunk.run = run.id) AS chunks_stored,
+       run.chunk_count,
+       run.plans_enumerated,
+       run.plans_scored,
+       run.plans_feasible,
+       run.wall_time_s,
+       best.key AS best_plan,
+       best.step_time_s AS best_step_time_s,
+       best.tokens_per_s_per_gpu AS best_tokens_per_s_per_gpu,
+       best.mfu_fraction AS best_mfu_fraction
+FROM run
+JOIN scenario ON scenario.id = run.scenario
+JOIN profile ON profile.id = run.profile
+JOIN environment ON environment.id = run.environment
+LEFT JOIN plan AS best ON best.run = run.id AND best.rank = 1;
+
+-- For people: the first choice of every finished run, with its scenario and device.
+CREATE VIEW best_plan AS
+SELECT scenario.name AS scenario, profile.name AS profile, profile.device, plan.*
+FROM plan
+JOIN run ON run.id = plan.run
+JOIN scenario ON scenario.id = run.scenario
+JOIN profile ON profile.id = run.profile
+WHERE plan.rank = 1;

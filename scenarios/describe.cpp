@@ -1,0 +1,102 @@
+#include "scenarios/describe.hpp"
+
+#include <fmt/format.h>
+
+#include "simulator/schedule/schedule.hpp"
+
+namespace foreplan::scenarios {
+
+using namespace simulator;
+using Json = nlohmann::ordered_json;
+
+Json describe(const ParallelPlan& plan, const Study& study) {
+  return Json{{"gpus", plan.world_size()},
+              {"tp", plan.tp},
+              {"pp", plan.pp},
+              {"vpp", plan.vpp},
+              {"dp", plan.dp},
+              {"cp", plan.cp},
+              {"ep", plan.ep},
+              {"etp", plan.etp},
+              {"sequence_parallel", plan.sequence_parallel},
+              {"zero", number(plan.zero)},
+              {"micro_batch", plan.micro_batch},
+              {"recompute", to_text(plan.recompute)},
+              {"precision", name(plan.precision)},
+              {"schedule", schedules()[plan.schedule]->name},
+              {"framework", study.model().frameworks()[plan.framework].name}};
+}
+
+Json describe(const StepBreakdown& time) {
+  Json seconds;
+  for (int k = 0; k < kCostKindCount; ++k) {
+    seconds[fmt::format("{}_s", name(static_cast<CostKind>(k)))] = time.cost.time_s[static_cast<std::size_t>(k)];
+  }
+  double basis_total = 0;
+  for (const double s : time.cost.basis_s) basis_total += s;
+  Json basis;
+  for (int b = 0; b < kBasisCount; ++b) {
+    basis[std::string(name(static_cast<Basis>(b)))] =
+        basis_total > 0 ? time.cost.basis_s[static_cast<std::size_t>(b)] / basis_total : 0.0;
+  }
+  return Json{{"step_time_s", time.step_time_s},
+              {"step_time_low_s", time.low_s},
+              {"step_time_high_s", time.high_s},
+              {"breakdown", seconds},
+              {"basis_fraction", basis},
+              {"micro_batches", time.micro_batches},
+              {"critical_stage", time.critical_stage},
+              {"stage_forward_s", time.stage_forward_s},
+              {"stage_backward_s", time.stage_backward_s},
+              {"bubble_fraction", time.bubble_fraction},
+              {"tokens_per_s_per_gpu", time.tokens_per_s_per_gpu},
+              {"mfu_fraction", time.mfu},
+              {"mfu_causal_fraction", time.mfu_causal},
+              {"hfu_fraction", time.hfu}};
+}
+
+Json describe(const MemoryBreakdown& memory) {
+  return Json{{"stage", memory.stage},
+              {"parameters_bytes", memory.parameters},
+              {"gradients_bytes", memory.gradients},
+              {"optimizer_state_bytes", memory.optimizer_state},
+              {"fp8_copies_bytes", memory.fp8_copies},
+              {"activations_bytes", memory.activations},
+              {"transient_bytes", memory.transient},
+              {"gathered_bytes", memory.gathered},
+              {"workspace_bytes", memory.workspace},
+              {"fragmentation_bytes", memory.fragmentation},
+              {"communication_bytes", memory.communication},
+              {"context_bytes", memory.context},
+              {"allocated_bytes", memory.allocated()},
+              {"reserved_bytes", memory.reserved()},
+              {"device_total_bytes", memory.device_total()}};
+}
+
+Json describe(const StepReport& report, const Study& study) {
+  const double usable = study.model().usable_bytes();
+  Json stages = Json::array();
+  for (const StageReport& stage : report.stages) {
+    stages.push_back(Json{{"stage", stage.stage},
+                          {"layers", stage.layers},
+                          {"forward_s", stage.forward_s},
+                          {"backward_s", stage.backward_s},
+                          {"memory", describe(stage.memory)}});
+  }
+  Json out{{"plan", describe(report.plan, study)}};
+  out.update(describe(report.time));
+  out["memory"] = describe(report.memory);
+  out["usable_memory_bytes"] = usable;
+  out["headroom_bytes"] = usable - report.memory.device_total();
+  out["stages"] = std::move(stages);
+  return out;
+}
+
+std::string plan_key(const ParallelPlan& plan, const Study& study) {
+  return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{} mbs{} {} {}",
+                     study.model().frameworks()[plan.framework].name, name(plan.precision), plan.tp, plan.pp,
+                     plan.vpp, plan.dp, plan.cp, plan.ep, plan.etp, plan.sequence_parallel ? 1 : 0,
+                     number(plan.zero), plan.micro_batch, schedules()[plan.schedule]->name, to_text(plan.recompute));
+}
+
+}  // namespace foreplan::scenarios

@@ -1,0 +1,22 @@
+#pragma once
+// Plans, breakdowns and memory as JSON: one spelling for the command line, the store and Python.
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/study.hpp"
+
+namespace foreplan::scenarios {
+
+/// Degrees and policies; field names as in scenario files.
+[[nodiscard]] nlohmann::ordered_json describe(const simulator::ParallelPlan& plan, const Study& study);
+/// Seconds by kind (`_s`), interval, utilisation, shares of what the time rests on.
+[[nodiscard]] nlohmann::ordered_json describe(const simulator::StepBreakdown& time);
+/// Bytes by component, with allocated, reserved and device totals.
+[[nodiscard]] nlohmann::ordered_json describe(const simulator::MemoryBreakdown& memory);
+/// All of a report: plan, time, memory, stages, headroom.
+[[nodiscard]] nlohmann::ordered_json describe(const simulator::StepReport& report, const Study& study);
+
+/// Identity of a plan inside a run, e.g. "megatron-core tp8 pp4 vpp5 dp2 ...".
+[[nodiscard]] std::string plan_key(const simulator::ParallelPlan& plan, const Study& study);
+
+}  // namespace foreplan::scenarios

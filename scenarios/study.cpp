@@ -1,0 +1,106 @@
+#include "scenarios/study.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/cost/datasheet.hpp"
+
+namespace foreplan::scenarios {
+
+using namespace simulator;
+
+Result<Study> Study::make(Scenario scenario) {
+  auto efficiencies = datasheet_efficiencies(scenario.cluster.device.architecture);
+  if (!efficiencies) return fail(std::move(efficiencies.error()));
+  Study study;
+  study.scenario_ = std::make_unique<Scenario>(std::move(scenario));
+  const Scenario& s = *study.scenario_;
+  study.cost_ = make_datasheet_cost(s.cluster, *efficiencies);
+  std::vector<RecomputePolicy> policies = distinct_policies(s.space);
+  study.model_ = std::make_unique<StepModel>(Job{&s.model, &s.cluster, s.training}, *study.cost_,
+                                             std::span<const FrameworkTraits>(s.frameworks), std::move(policies));
+  study.search_ = std::make_unique<Search>(*study.model_, s.space);
+  return study;
+}
+
+SearchOptions Study::search_options(int threads) const {
+  SearchOptions options;
+  options.top_k = static_cast<std::size_t>(scenario_->top_k);
+  options.memory_headroom = scenario_->memory_headroom;
+  options.threads = threads;
+  switch (scenario_->objective) {
+    case Objective::step_time: break;
+    case Objective::gpu_seconds:
+      options.objective = [](const ParallelPlan& plan, const StepScore& score) {
+        return score.step_time_s * plan.world_size();
+      };
+      break;
+    case Objective::memory:
+      options.objective = [](const ParallelPlan&, const StepScore& score) { return score.peak_bytes; };
+      break;
+  }
+  return options;
+}
+
+namespace {
+
+/// Doublings between two degrees.
+double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(a) / b)); }
+
+/// How far a plan is from the wanted one: doublings of every degree, and half a step for each changed
+/// policy, which is the cheaper thing to change on a real cluster.
+double distance(const ParallelPlan& a, const ParallelPlan& b) {
+  double d = doublings(a.tp, b.tp) + doublings(a.pp, b.pp) + doublings(a.vpp, b.vpp) + doublings(a.cp, b.cp) +
+             doublings(a.ep, b.ep) + doublings(a.etp, b.etp) + doublings(a.micro_batch, b.micro_batch);
+  if (a.zero != b.zero) d += 0.5;
+  if (a.sequence_parallel != b.sequence_parallel) d += 0.5;
+  if (!(a.recompute == b.recompute)) d += 0.5;
+  return d;
+}
+
+std::optional<StepReport> best_of(const Scenario& scenario, SearchOptions options) {
+  auto study = Study::make(scenario);
+  if (!study) return std::nullopt;
+  options.top_k = 1;
+  const auto best = study->search().run(options).top.sorted();
+  if (best.empty()) return std::nullopt;
+  return study->model().explain(best.front().plan);
+}
+
+}  // namespace
+
+std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<ParallelPlan>& wanted, int threads) {
+  Scenario wide = study.scenario();
+  const Job job{&wide.model, &wide.cluster, wide.training};
+  const std::vector<int> gpus = wide.space.gpus;
+  wide.space = default_space(job, wide.frameworks, wide.space.precision);
+  wide.space.gpus = gpus;
+  SearchOptions options;
+  options.memory_headroom = wide.memory_headroom;
+  options.threads = threads;
+  if (wanted) {
+    // Among equally near plans the faster one: step times are far below a thousand of the distance unit.
+    options.objective = [wanted](const ParallelPlan& plan, const StepScore& score) {
+      return distance(plan, *wanted) + 1e-9 * score.step_time_s;
+    };
+  }
+  if (auto report = best_of(wide, options)) {
+    const int used = report->plan.world_size();
+    return NearestFit{std::move(*report), used, false};
+  }
+  constexpr int kMostFactor = 64;
+  options.objective = {};
+  for (int factor = 2; factor <= kMostFactor; factor *= 2) {
+    Scenario larger = study.scenario();
+    larger.cluster.nodes *= factor;
+    const Job larger_job{&larger.model, &larger.cluster, larger.training};
+    larger.space = default_space(larger_job, larger.frameworks, larger.space.precision);
+    if (auto report = best_of(larger, options)) {
+      const int used = report->plan.world_size();
+      return NearestFit{std::move(*report), used, true};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace foreplan::scenarios

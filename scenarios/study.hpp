@@ -1,0 +1,48 @@
+#pragma once
+// A scenario made ready to be answered: cost profile, step model and search over its space.
+
+#include <memory>
+#include <optional>
+
+#include "scenarios/scenario.hpp"
+#include "simulator/cost/cost_model.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/step_model.hpp"
+
+namespace foreplan::scenarios {
+
+/// Owns a scenario and what answers it. Movable; the parts refer to each other through stable addresses.
+class Study {
+ public:
+  /// Fails if the efficiencies of the device's architecture cannot be read.
+  static Result<Study> make(Scenario scenario);
+
+  [[nodiscard]] const Scenario& scenario() const { return *scenario_; }
+  [[nodiscard]] const simulator::CostModel& cost() const { return *cost_; }
+  [[nodiscard]] const simulator::StepModel& model() const { return *model_; }
+  [[nodiscard]] const simulator::Search& search() const { return *search_; }
+  /// Options of the scenario: top k, headroom, objective.
+  [[nodiscard]] simulator::SearchOptions search_options(int threads) const;
+
+ private:
+  std::unique_ptr<Scenario> scenario_;
+  std::unique_ptr<simulator::CostModel> cost_;
+  std::unique_ptr<simulator::StepModel> model_;
+  std::unique_ptr<simulator::Search> search_;
+};
+
+/// A plan that fits although the asked one, or any of the asked space, does not.
+struct NearestFit {
+  simulator::StepReport report;
+  int gpus = 0;        ///< more than the scenario has when no plan fits there
+  bool more_gpus = false;
+};
+
+/// The feasible plan of the default space nearest to `wanted` (fewest doublings of degrees, then
+/// changed policies), on the scenario's GPUs; else the fastest plan on the smallest multiple of its
+/// nodes (x2, x4, ... x64) where one fits. Empty if there is none.
+[[nodiscard]] std::optional<NearestFit> nearest_fit(const Study& study,
+                                                    const std::optional<simulator::ParallelPlan>& wanted,
+                                                    int threads);
+
+}  // namespace foreplan::scenarios

@@ -1,0 +1,44 @@
+#pragma once
+// Operators and collectives -> seconds. The interface that every profile fills.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/collective.hpp"
+#include "core/operator.hpp"
+
+namespace foreplan::simulator {
+
+/// What a predicted time rests on.
+enum class Basis : std::uint8_t { measured, interpolated, extrapolated, datasheet };
+inline constexpr int kBasisCount = 4;
+constexpr std::string_view name(Basis b) {
+  constexpr std::array<std::string_view, kBasisCount> kNames = {"measured", "interpolated", "extrapolated",
+                                                               "datasheet"};
+  return kNames[static_cast<std::size_t>(b)];
+}
+
+struct Estimate {
+  double time_s = 0;
+  double relative_error = 0;  ///< half-width of the 90 % interval over the time
+  Basis basis = Basis::datasheet;
+};
+
+/// One device in one cluster. Implementations are immutable and may be called from many threads.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  /// Identifies the profile in every output, e.g. "datasheet:H100-SXM5-80GB".
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// All parameters as JSON, so that a stored run can be traced to what it was computed with.
+  [[nodiscard]] virtual std::string body_json() const = 0;
+  /// Device time of one kernel. Finite and positive for every valid operator.
+  [[nodiscard]] virtual Estimate operator_cost(const Operator& op) const = 0;
+  /// Time of one collective among ranks placed so; zero for a group of one.
+  [[nodiscard]] virtual Estimate collective_cost(const Collective& collective,
+                                                 const GroupPlacement& placement) const = 0;
+};
+
+}  // namespace foreplan::simulator

@@ -1,0 +1,175 @@
+#include "simulator/frameworks/traits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/data_directory.hpp"
+#include "core/document.hpp"
+
+namespace foreplan::simulator {
+namespace {
+
+constexpr std::string_view kFolder = "simulator/frameworks";
+
+/// Reads `key: {value, source}` pairs; the source is mandatory so that no trait is an opinion.
+class TraitReader {
+ public:
+  explicit TraitReader(Node root) : root_(std::move(root)) {}
+
+  [[nodiscard]] Node value(std::string_view key) const {
+    const Node entry = root_.required(key);
+    if (entry.is_map()) {
+      entry.only({"value", "source"});
+      if (entry.required("source").text().empty()) entry.error("a trait needs a source");
+    }
+    return entry.required("value");
+  }
+  [[nodiscard]] bool flag(std::string_view key) const { return value(key).boolean(); }
+  [[nodiscard]] double number(std::string_view key, double low, double high) const {
+    return value(key).number(low, high);
+  }
+
+ private:
+  Node root_;
+};
+
+void read_states(const TraitReader& read, FrameworkTraits& traits) {
+  traits.states.parameter_bytes = read.number("parameter_bytes", 1, 8);
+  traits.states.gradient_bytes = read.number("gradient_bytes", 1, 8);
+  traits.states.master_bytes = read.number("master_bytes", 0, 8);
+  traits.states.moment_bytes = read.number("moment_bytes", 0, 16);
+}
+
+void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
+  traits.attention = static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
+  traits.loss = static_cast<models::LossKernel>(read.value("loss").one_of({"unfused", "fused"}));
+  traits.context_parallel = static_cast<models::ContextParallelKind>(
+      read.value("context_parallel_kind").one_of({"ring", "all_gather", "ulysses"}));
+  traits.vocabulary_multiple = static_cast<int>(read.value("vocabulary_multiple").integer(1, 65536));
+  traits.host_time_per_kernel_s = read.value("host_time_per_kernel").seconds().value;
+  traits.elementwise_traffic = read.number("elementwise_traffic", 1, 10);
+  traits.dummy_weight_gradients = read.flag("dummy_weight_gradients");
+  traits.attention_mask_tensor = read.flag("attention_mask_tensor");
+}
+
+void read_parallelism(const TraitReader& read, FrameworkTraits& traits) {
+  traits.supports_tensor_parallel = read.flag("tensor_parallel");
+  traits.supports_pipeline = read.flag("pipeline_parallel");
+  traits.supports_context_parallel = read.flag("context_parallel");
+  traits.supports_expert_parallel = read.flag("expert_parallel");
+  for (const Node& item : read.value("zero_stages").items()) {
+    traits.zero_stages.push_back(static_cast<ZeroStage>(item.integer(0, 3)));
+  }
+  traits.max_zero_with_pipeline = static_cast<ZeroStage>(read.value("max_zero_with_pipeline").integer(0, 3));
+}
+
+void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
+  traits.overlap_grad_reduce = read.flag("overlap_grad_reduce");
+  traits.overlap_param_gather = read.flag("overlap_param_gather");
+  traits.overlap_tp_backward = read.flag("overlap_tp_backward");
+  traits.overlap_cp = read.flag("overlap_cp");
+  traits.overlap_p2p_interleaved = read.flag("overlap_p2p_interleaved");
+  traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
+}
+
+}  // namespace
+
+Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
+  auto document = Document::read_yaml(file);
+  if (!document) return fail(std::move(document.error()));
+  const Node root = document->root();
+  root.only({"name", "summary", "parameter_bytes", "gradient_bytes", "master_bytes", "moment_bytes", "attention",
+             "loss", "context_parallel_kind", "vocabulary_multiple", "host_time_per_kernel",
+             "elementwise_traffic", "dummy_weight_gradients", "attention_mask_tensor", "tensor_parallel",
+             "pipeline_parallel", "context_parallel", "expert_parallel", "zero_stages",
+             "max_zero_with_pipeline", "overlap_grad_reduce", "overlap_param_gather",
+             "overlap_tp_backward", "overlap_cp", "overlap_p2p_interleaved", "hidden_cost_fraction"});
+  FrameworkTraits traits;
+  traits.name = root.required("name").text();
+  traits.summary = root.required("summary").text();
+  const TraitReader reader(root);
+  read_states(reader, traits);
+  read_kernels(reader, traits);
+  read_parallelism(reader, traits);
+  read_overlap(reader, traits);
+  if (traits.zero_stages.empty()) root.error("zero_stages: at least one stage is needed");
+  std::sort(traits.zero_stages.begin(), traits.zero_stages.end());
+  if (!document->ok()) return fail(document->errors());
+  return traits;
+}
+
+Result<std::vector<std::string>> framework_names() {
+  auto files = data_files(kFolder, ".yaml");
+  if (!files) return fail(std::move(files.error()));
+  std::vector<std::string> names;
+  for (const auto& file : *files) names.push_back(file.stem().string());
+  return names;
+}
+
+Result<FrameworkTraits> find_framework(std::string_view name, Place place) {
+  auto names = framework_names();
+  if (!names) return fail(std::move(names.error()));
+  if (std::find(names->begin(), names->end(), name) == names->end()) {
+    const std::vector<std::string_view> known(names->begin(), names->end());
+    const auto near = nearest(name, known);
+    return fail(fmt::format("unknown framework \"{}\"{}; known: {}", name,
+                            near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(known)),
+                std::move(place));
+  }
+  auto root = data_directory();
+  if (!root) return fail(std::move(root.error()));
+  return read_framework(*root / kFolder / fmt::format("{}.yaml", name));
+}
+
+namespace {
+
+/// Ulysses exchanges heads for sequence, so each TP shard's query and KV heads split over CP.
+bool heads_split(const models::ModelSpec& model, const ParallelPlan& plan) {
+  for (const auto& kind : model.layer_kinds) {
+    const auto kv = kind.attention.latent ? kind.attention.heads : kind.attention.kv_heads;
+    if (kind.attention.heads % (plan.tp * plan.cp) != 0 || kv % (plan.tp * plan.cp) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan, const models::ModelSpec& model) {
+  if (plan.tp > 1 && !traits.supports_tensor_parallel) return true;
+  if (plan.pp > 1 && !traits.supports_pipeline) return true;
+  if (plan.cp > 1 && !traits.supports_context_parallel) return true;
+  if (plan.ep > 1 && !traits.supports_expert_parallel) return true;
+  if (plan.cp > 1 && traits.context_parallel == models::ContextParallelKind::ulysses && !heads_split(model, plan)) {
+    return true;
+  }
+  if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) return true;
+  return std::find(traits.zero_stages.begin(), traits.zero_stages.end(), plan.zero) ==
+         traits.zero_stages.end();
+}
+
+std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan, const models::ModelSpec& model) {
+  if (!refuses(traits, plan, model)) return {};
+  const auto unsupported = [&](std::string_view what) {
+    return fmt::format("{} does not do {} parallelism", traits.name, what);
+  };
+  if (plan.tp > 1 && !traits.supports_tensor_parallel) return unsupported("tensor");
+  if (plan.pp > 1 && !traits.supports_pipeline) return unsupported("pipeline");
+  if (plan.cp > 1 && !traits.supports_context_parallel) return unsupported("context");
+  if (plan.ep > 1 && !traits.supports_expert_parallel) return unsupported("expert");
+  if (plan.cp > 1 && traits.context_parallel == models::ContextParallelKind::ulysses && !heads_split(model, plan)) {
+    return fmt::format("cp: {} splits heads (Ulysses), but tp * cp = {} does not divide query and KV heads", traits.name,
+                       plan.tp * plan.cp);
+  }
+  if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) {
+    return fmt::format("{} allows at most ZeRO-{} with pipeline parallelism, the plan has ZeRO-{}",
+                       traits.name, number(traits.max_zero_with_pipeline), number(plan.zero));
+  }
+  std::string allowed;
+  for (const ZeroStage stage : traits.zero_stages) {
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", number(stage));
+  }
+  return fmt::format("{} has no ZeRO-{}; choose one of {}", traits.name, number(plan.zero), allowed);
+}
+
+}  // namespace foreplan::simulator

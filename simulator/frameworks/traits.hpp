@@ -1,0 +1,72 @@
+#pragma once
+// What a training framework keeps, moves and overlaps: data files, one per framework and release.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "models/rank_graph.hpp"
+#include "simulator/memory/state_memory.hpp"
+#include "simulator/plan/parallel_plan.hpp"
+
+namespace foreplan::simulator {
+
+/// Traits of one framework release. Every value stands in `simulator/frameworks/<name>.yaml` with its
+/// source.
+struct FrameworkTraits {
+  std::string name;     ///< e.g. "megatron-core"
+  std::string summary;
+
+  StateRules states;
+  models::AttentionKernel attention = models::AttentionKernel::fused;
+  models::LossKernel loss = models::LossKernel::unfused;
+  models::ContextParallelKind context_parallel = models::ContextParallelKind::ring;
+  int vocabulary_multiple = 128;       ///< vocabulary is padded to this times tp; 1 = not padded
+
+  bool supports_tensor_parallel = true;
+  bool supports_pipeline = true;
+  bool supports_context_parallel = true;
+  bool supports_expert_parallel = true;
+  std::vector<ZeroStage> zero_stages;  ///< in rising order
+  ZeroStage max_zero_with_pipeline = ZeroStage::optimizer;
+
+  /// Data-parallel gradients are reduced while the last micro-batch's backward runs.
+  bool overlap_grad_reduce = true;
+  /// Sharded parameters are gathered while the first micro-batch's forward runs.
+  bool overlap_param_gather = true;
+  /// Collectives that the program order allows beside a GEMM (async dgrad all-reduce, input gather
+  /// for wgrad) really run beside it.
+  bool overlap_tp_backward = true;
+  /// Context-parallel exchanges run beside the attention steps.
+  bool overlap_cp = true;
+  /// Stage-to-stage transfers run beside compute when the schedule is interleaved.
+  bool overlap_p2p_interleaved = true;
+  /// Share of a hidden collective's time that the compute beside it loses to contention for SMs and
+  /// memory bandwidth.
+  double hidden_cost_fraction = 0;
+
+  double host_time_per_kernel_s = 0;   ///< CPU time to launch one kernel or collective
+  double elementwise_traffic = 1;      ///< traffic of norms, activations, adds over the fused minimum
+  bool dummy_weight_gradients = false; ///< one spare gradient per weight shape is kept (TE fusion)
+  bool attention_mask_tensor = false;  ///< s x s byte mask made by the data loader
+};
+
+/// Names of the shipped frameworks, sorted.
+[[nodiscard]] Result<std::vector<std::string>> framework_names();
+
+/// Traits by name; an unknown name lists the nearest and all known ones.
+[[nodiscard]] Result<FrameworkTraits> find_framework(std::string_view name, Place place = {});
+
+/// Reads one traits file: every key is `{value: ..., source: "..."}`; a missing source is an error.
+[[nodiscard]] Result<FrameworkTraits> read_framework(const std::filesystem::path& file);
+
+/// Why the framework refuses the plan, or an empty text.
+[[nodiscard]] std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan,
+                                  const models::ModelSpec& model);
+/// Same answer without the text, for the search.
+[[nodiscard]] bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
+                           const models::ModelSpec& model);
+
+}  // namespace foreplan::simulator

@@ -1,0 +1,63 @@
+#include "simulator/plan/stage_layout.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/assert.hpp"
+
+namespace foreplan::simulator {
+
+std::vector<int> chunk_sizes(int layers, int chunks) {
+  FOREPLAN_ASSERT(chunks >= 1 && chunks <= layers, "every chunk holds at least one layer");
+  const int full = (layers + chunks - 1) / chunks;
+  int missing = full * chunks - layers;
+  std::vector<int> sizes(static_cast<std::size_t>(chunks), full);
+  const auto shorten = [&](int chunk) {
+    if (missing > 0 && sizes[static_cast<std::size_t>(chunk)] == full) {
+      --sizes[static_cast<std::size_t>(chunk)];
+      --missing;
+    }
+  };
+  shorten(chunks - 1);  // the head costs about as much as a layer or two
+  shorten(0);
+  for (int chunk = chunks - 2; chunk >= 1; --chunk) shorten(chunk);
+  return sizes;
+}
+
+namespace {
+
+bool same_content(const StageLayers& a, const StageLayers& b) {
+  return std::memcmp(a.layers, b.layers, sizeof a.layers) == 0 && a.embedding == b.embedding &&
+         a.head == b.head && a.largest_chunk == b.largest_chunk;
+}
+
+}  // namespace
+
+std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp) {
+  FOREPLAN_ASSERT(model.layer_kinds.size() <= kMaxLayerKinds, "too many kinds of layer");
+  const std::vector<int> sizes = chunk_sizes(model.layer_count(), pp * vpp);
+  std::vector<StageLayers> stages(static_cast<std::size_t>(pp));
+  std::size_t next_layer = 0;
+  for (int chunk = 0; chunk < pp * vpp; ++chunk) {
+    StageLayers& stage = stages[static_cast<std::size_t>(chunk % pp)];
+    const int size = sizes[static_cast<std::size_t>(chunk)];
+    for (int i = 0; i < size; ++i) ++stage.layers[model.layers[next_layer++]];
+    stage.largest_chunk = std::max<std::uint16_t>(stage.largest_chunk, static_cast<std::uint16_t>(size));
+  }
+  stages.front().embedding = true;
+  stages.back().head = true;
+
+  std::vector<StageLayers> merged;
+  for (int stage = 0; stage < pp; ++stage) {
+    StageLayers& content = stages[static_cast<std::size_t>(stage)];
+    content.stage = static_cast<std::uint16_t>(stage);
+    if (!merged.empty() && same_content(merged.back(), content)) {
+      ++merged.back().repeats;
+    } else {
+      merged.push_back(content);
+    }
+  }
+  return merged;
+}
+
+}  // namespace foreplan::simulator

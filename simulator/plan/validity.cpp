@@ -1,0 +1,170 @@
+#include "simulator/plan/validity.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace foreplan::simulator {
+namespace {
+
+using models::LayerSpec;
+using models::ModelSpec;
+
+bool positive(const ParallelPlan& p) {
+  return p.tp >= 1 && p.pp >= 1 && p.vpp >= 1 && p.dp >= 1 && p.cp >= 1 && p.ep >= 1 && p.etp >= 1 &&
+         p.micro_batch >= 1;
+}
+
+const LayerSpec* moe_layer(const ModelSpec& model) {
+  for (const auto& kind : model.layer_kinds) {
+    if (kind.moe) return &kind;
+  }
+  return nullptr;
+}
+
+Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
+  for (const auto& kind : model.layer_kinds) {
+    if (kind.attention.heads % plan.tp != 0) return Rule::heads_divide_by_tp;
+    const auto kv = kind.attention.kv_heads;
+    // Fewer KV heads than TP ranks: Megatron-LM replicates each head, which needs a whole multiple.
+    if (!kind.attention.latent && kv % plan.tp != 0 && plan.tp % kv != 0) return Rule::kv_heads_match_tp;
+    if (kind.ffn && kind.ffn->hidden % plan.tp != 0) return Rule::ffn_divides_by_tp;
+    if (kind.moe && kind.moe->shared_hidden % plan.tp != 0) return Rule::ffn_divides_by_tp;
+  }
+  if (plan.sequence_parallel && plan.tp == 1) return Rule::sequence_parallel_needs_tp;
+  // Megatron-LM transformer_config: MoE with tensor parallelism requires sequence parallelism.
+  if (moe_layer(model) != nullptr && plan.tp > 1 && !plan.sequence_parallel) {
+    return Rule::moe_tp_needs_sequence_parallel;
+  }
+  return Rule::none;
+}
+
+Rule violated_pipeline(const ParallelPlan& plan, const Job& job) {
+  if (plan.pp * plan.vpp > job.model->layer_count()) return Rule::layers_cover_chunks;
+  if (plan.vpp > 1 && plan.pp == 1) return Rule::interleaving_needs_pipeline;
+  const auto batches = micro_batches(plan, job.training);
+  if (batches == 0) return Rule::batch_divides;
+  if (plan.vpp > 1 && batches % plan.pp != 0) return Rule::interleaving_needs_rounds;
+  return Rule::none;
+}
+
+Rule violated_experts(const ParallelPlan& plan, const ModelSpec& model) {
+  const LayerSpec* layer = moe_layer(model);
+  if (layer == nullptr) return plan.ep > 1 || plan.etp > 1 ? Rule::ep_needs_experts : Rule::none;
+  if (layer->moe->experts % plan.ep != 0) return Rule::experts_divide_by_ep;
+  if ((plan.tp * plan.cp * plan.dp) % (plan.etp * plan.ep) != 0) return Rule::expert_ranks_divide;
+  if (layer->moe->expert_hidden % plan.etp != 0) return Rule::etp_divides_expert;
+  return Rule::none;
+}
+
+Rule violated_recompute(const ParallelPlan& plan, const ModelSpec& model) {
+  const RecomputePolicy& policy = plan.recompute;
+  if (policy.granularity == RecomputeGranularity::selective && (policy.parts & parts_of(model)) == 0) {
+    return Rule::recompute_parts_exist;
+  }
+  const int chunk = (model.layer_count() + plan.pp * plan.vpp - 1) / (plan.pp * plan.vpp);
+  if (policy.layers_per_chunk > chunk) return Rule::recompute_depth;
+  return Rule::none;
+}
+
+std::string divisors(std::int64_t n) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d <= n && found.size() < 16; ++d) {
+    if (n % d == 0) found.push_back(d);
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+}  // namespace
+
+std::int64_t micro_batches(const ParallelPlan& plan, const TrainingSetup& training) {
+  const std::int64_t per_round = std::int64_t{plan.dp} * plan.micro_batch;
+  return training.global_batch % per_round == 0 ? training.global_batch / per_round : 0;
+}
+
+PartSet parts_of(const ModelSpec& model) {
+  PartSet set = part_bit(Part::attention_norm) | part_bit(Part::ffn_norm) | part_bit(Part::core_attention);
+  for (const auto& kind : model.layer_kinds) {
+    if (kind.attention.latent) set |= part_bit(Part::mla_up_projection);
+    if (kind.ffn) set |= part_bit(Part::fc1) | part_bit(Part::activation);
+    if (kind.moe) {
+      set |= part_bit(Part::router) | part_bit(Part::permute) | part_bit(Part::expert_fc1) |
+             part_bit(Part::expert_activation);
+      if (kind.moe->shared_hidden > 0) set |= part_bit(Part::shared_fc1) | part_bit(Part::shared_activation);
+    }
+  }
+  return set;
+}
+
+Rule violated(const ParallelPlan& plan, const Job& job) {
+  if (!positive(plan)) return Rule::degrees_positive;
+  if (plan.world_size() > job.cluster->devices()) return Rule::world_exceeds_cluster;
+  if (const Rule r = violated_tensor_split(plan, *job.model); r != Rule::none) return r;
+  // Zig-zag context parallelism cuts a sequence into 2 cp pieces; sequence parallelism into tp.
+  const std::int64_t pieces = (plan.cp > 1 ? 2 * plan.cp : 1) * (plan.sequence_parallel ? plan.tp : 1);
+  if (job.training.sequence_length % pieces != 0) return Rule::sequence_divides;
+  if (const Rule r = violated_pipeline(plan, job); r != Rule::none) return r;
+  if (const Rule r = violated_experts(plan, *job.model); r != Rule::none) return r;
+  if (const Rule r = violated_recompute(plan, *job.model); r != Rule::none) return r;
+  const DType compute = models::is_fp8(traits(plan.precision).gemm) ? DType::fp8_e4m3
+                                                                    : traits(plan.precision).activation;
+  if (!job.cluster->device.peak(compute)) return Rule::precision_unsupported;
+  return Rule::none;
+}
+
+std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
+  const ModelSpec& model = *job.model;
+  const LayerSpec& first = model.layer_kinds.front();
+  const LayerSpec* moe = moe_layer(model);
+  switch (rule) {
+    case Rule::none: return "valid";
+    case Rule::degrees_positive: return "every degree and the micro-batch must be at least 1";
+    case Rule::world_exceeds_cluster:
+      return fmt::format("tp*pp*dp*cp = {} GPUs, but the cluster has {}", plan.world_size(), job.cluster->devices());
+    case Rule::heads_divide_by_tp:
+      return fmt::format("tp: {} does not divide num_attention_heads = {}; choose one of {}", plan.tp,
+                         first.attention.heads, divisors(first.attention.heads));
+    case Rule::kv_heads_match_tp:
+      return fmt::format("tp: {} neither divides nor is a multiple of num_key_value_heads = {}", plan.tp,
+                         first.attention.kv_heads);
+    case Rule::ffn_divides_by_tp:
+      return fmt::format("tp: {} does not divide the FFN width {}", plan.tp,
+                         first.ffn ? first.ffn->hidden : first.moe->shared_hidden);
+    case Rule::sequence_parallel_needs_tp: return "sequence_parallel: needs tp > 1";
+    case Rule::moe_tp_needs_sequence_parallel:
+      return "sequence_parallel: a mixture-of-experts model with tp > 1 needs it";
+    case Rule::sequence_divides:
+      return fmt::format("sequence_length {} does not divide into {}{} pieces", job.training.sequence_length,
+                         plan.cp > 1 ? fmt::format("2*cp = {}", 2 * plan.cp) : std::string(),
+                         plan.sequence_parallel ? fmt::format(" x tp = {}", plan.tp) : std::string());
+    case Rule::layers_cover_chunks:
+      return fmt::format("pp*vpp = {} chunks need at least as many layers; the model has {}",
+                         plan.pp * plan.vpp, model.layer_count());
+    case Rule::interleaving_needs_pipeline: return "vpp: needs pp > 1";
+    case Rule::batch_divides:
+      return fmt::format("global_batch {} is not a multiple of dp * micro_batch = {}",
+                         job.training.global_batch, plan.dp * plan.micro_batch);
+    case Rule::interleaving_needs_rounds:
+      return fmt::format("vpp: interleaving needs micro-batches per step ({}) to be a multiple of pp = {}",
+                         micro_batches(plan, job.training), plan.pp);
+    case Rule::experts_divide_by_ep:
+      return fmt::format("ep: {} does not divide the {} experts; choose one of {}", plan.ep,
+                         moe->moe->experts, divisors(moe->moe->experts));
+    case Rule::ep_needs_experts: return "ep, etp: the model has no experts";
+    case Rule::expert_ranks_divide:
+      return fmt::format("etp*ep = {} does not divide tp*cp*dp = {}", plan.etp * plan.ep,
+                         plan.tp * plan.cp * plan.dp);
+    case Rule::etp_divides_expert:
+      return fmt::format("etp: {} does not divide the expert width {}", plan.etp, moe->moe->expert_hidden);
+    case Rule::recompute_parts_exist:
+      return fmt::format("recompute: the model has none of the parts in \"{}\"", to_text(plan.recompute));
+    case Rule::recompute_depth:
+      return fmt::format("recompute: full:{} exceeds the layers of a model chunk", plan.recompute.layers_per_chunk);
+    case Rule::precision_unsupported:
+      return fmt::format("precision: {} has no tensor unit for {}", job.cluster->device.name, name(plan.precision));
+  }
+  return {};
+}
+
+}  // namespace foreplan::simulator

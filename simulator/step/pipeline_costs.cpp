@@ -1,0 +1,126 @@
+// PipelineCosts: stages, data-parallel traffic and transfers of one (shard, pp, vpp, dp).
+
+#include <algorithm>
+
+#include "simulator/plan/placement.hpp"
+#include "simulator/schedule/schedule.hpp"
+#include "simulator/step/step_model.hpp"
+
+namespace foreplan::simulator {
+namespace {
+
+/// Data-parallel collectives over the dense and the expert group of one plan.
+class DataParallelTraffic {
+ public:
+  DataParallelTraffic(const CostModel& cost, const std::array<GroupPlacement, kParallelGroupCount>& groups)
+      : cost_(cost), groups_(groups) {}
+
+  double time_s(CollectiveKind kind, double dense_bytes, double expert_bytes) const {
+    return one(kind, ParallelGroup::dense_dp, dense_bytes) + one(kind, ParallelGroup::expert_dp, expert_bytes);
+  }
+
+ private:
+  double one(CollectiveKind kind, ParallelGroup group, double bytes) const {
+    const GroupPlacement& placement = groups_[static_cast<std::size_t>(group)];
+    if (placement.size <= 1 || bytes <= 0) return 0;
+    return cost_.collective_cost({kind, group, Bytes{bytes}}, placement).time_s;
+  }
+
+  const CostModel& cost_;
+  const std::array<GroupPlacement, kParallelGroupCount>& groups_;
+};
+
+/// Adam over `elements`: reads gradient, master and moments, writes master, moments and parameter.
+double optimizer_s(const CostModel& cost, const StateRules& rules, double elements) {
+  Operator op;
+  op.kind = OperatorKind::optimizer;
+  op.label = "adam";
+  op.shape = RowShape{static_cast<std::int64_t>(elements), 1};
+  op.input = op.output = DType::fp32;
+  op.bytes_read = Bytes{(rules.gradient_bytes + rules.master_bytes + rules.moment_bytes) * elements};
+  op.bytes_written = Bytes{(rules.master_bytes + rules.moment_bytes + rules.parameter_bytes) * elements};
+  return cost.operator_cost(op).time_s;
+}
+
+void add_unit(StageCost& stage, const UnitCost& unit, double count) {
+  stage.forward_s += count * unit.forward_s;
+  stage.backward_s += count * unit.backward_s;
+  stage.dense_parameters += count * unit.dense_parameters;
+  stage.expert_parameters += count * unit.expert_parameters;
+  stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
+}
+
+UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const StateRules& rules, double dense, double expert) {
+  return {traffic.time_s(CollectiveKind::all_gather, rules.parameter_bytes * dense, rules.parameter_bytes * expert),
+          traffic.time_s(CollectiveKind::reduce_scatter, rules.gradient_bytes * dense, rules.gradient_bytes * expert)};
+}
+
+int count_communicators(const ParallelPlan& plan) {
+  return (plan.tp > 1) + (plan.pp > 1) + (plan.cp > 1) + (plan.dp * plan.cp > 1) + (plan.ep > 1) +
+         (plan.ep > 1 && plan.expert_dp() > 1);
+}
+
+}  // namespace
+
+void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard,
+                               std::span<const StageLayers> layout, PipelineCosts& out) const {
+  const FrameworkTraits& framework = frameworks_[plan.framework];
+  const StateRules& rules = framework.states;
+  const auto groups = place_groups(plan, job_.cluster->topology.scale_up_size);
+  const DataParallelTraffic traffic(cost_, groups);
+  const PipelineSchedule& schedule = *schedules()[plan.schedule];
+
+  out.layout = layout;
+  out.stages.resize(layout.size());
+  out.micro_batches = simulator::micro_batches(plan, job_.training);
+  out.dense_shards = plan.dp * plan.cp;
+  out.expert_shards = plan.expert_dp();
+  out.communicators = count_communicators(plan);
+  const PipelineShape shape{plan.pp, plan.vpp, static_cast<int>(out.micro_batches)};
+  out.idle_share = schedule.idle_share(shape);
+  out.transfer_hidden = plan.vpp > 1 && framework.overlap_p2p_interleaved;
+  out.transfer_s = 0;
+  out.tied_sync_s = 0;
+  if (plan.pp > 1) {
+    const auto& pp = groups[static_cast<std::size_t>(ParallelGroup::pp)];
+    const GroupPlacement pair{2, std::min(2, pp.ranks_per_node), pp.groups_sharing_nic};
+    out.transfer_s = cost_.collective_cost(
+        {CollectiveKind::send_recv, ParallelGroup::pp, Bytes{shard.boundary_bytes}}, pair).time_s;
+    if (shard.tied_table_parameters > 0) {
+      const Bytes size{rules.gradient_bytes * shard.tied_table_parameters};
+      out.tied_sync_s = cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
+    }
+  }
+  out.grad_norm_s = 0;
+  for (const ParallelGroup group : {ParallelGroup::dense_dp, ParallelGroup::tp, ParallelGroup::pp}) {
+    const auto& placement = groups[static_cast<std::size_t>(group)];
+    out.grad_norm_s += cost_.collective_cost({CollectiveKind::all_reduce, group, Bytes{4}}, placement).time_s;
+  }
+
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    StageCost stage;
+    for (int kind = 0; kind < shard.layer_kinds; ++kind) {
+      add_unit(stage, shard.layers[static_cast<std::size_t>(kind)], layout[i].layers[kind]);
+    }
+    if (layout[i].embedding) add_unit(stage, shard.embedding, 1);
+    if (layout[i].head) {
+      add_unit(stage, shard.head, 1);
+      if (plan.pp > 1) stage.dense_parameters += shard.tied_table_parameters;
+    }
+    const double dense = stage.dense_parameters, expert = stage.expert_parameters;
+    stage.reduce_s = traffic.time_s(CollectiveKind::all_reduce, rules.gradient_bytes * dense, rules.gradient_bytes * expert);
+    const UnitTraffic whole = unit_traffic(traffic, rules, dense, expert);
+    stage.scatter_s = whole.scatter_s;
+    stage.gather_s = whole.gather_s;
+    stage.optimizer_s[0] = optimizer_s(cost_, rules, dense + expert);
+    stage.optimizer_s[1] = optimizer_s(cost_, rules, dense / out.dense_shards + expert / out.expert_shards);
+    out.stages[i] = stage;
+  }
+  for (int kind = 0; kind < shard.layer_kinds; ++kind) {
+    const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
+    out.layer_traffic[kind] = unit_traffic(traffic, rules, unit.dense_parameters, unit.expert_parameters);
+  }
+  out.root_traffic = unit_traffic(traffic, rules, shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
+}
+
+}  // namespace foreplan::simulator

@@ -1,0 +1,86 @@
+// ShardCosts: every operator and collective of one rank, costed once per shard shape.
+
+#include <algorithm>
+
+#include "simulator/plan/placement.hpp"
+#include "simulator/step/step_model.hpp"
+
+namespace foreplan::simulator {
+
+models::RankShape rank_shape(const ParallelPlan& plan, const Job& job, const FrameworkTraits& framework) {
+  models::RankShape shape;
+  shape.micro_batch = plan.micro_batch;
+  shape.sequence_length = job.training.sequence_length;
+  shape.tp = plan.tp;
+  shape.cp = plan.cp;
+  shape.ep = plan.ep;
+  shape.etp = plan.etp;
+  shape.sequence_parallel = plan.sequence_parallel;
+  shape.context_parallel = framework.context_parallel;
+  shape.attention = framework.attention;
+  shape.loss = framework.loss;
+  shape.activation = traits(plan.precision).activation;
+  shape.gemm = traits(plan.precision).gemm;
+  shape.gradient = framework.states.gradient_bytes >= 4 ? DType::fp32 : shape.activation;
+  // Hopper's FP8 GEMMs only take operands with k innermost, so weights are kept transposed as well;
+  // Blackwell's take any layout (TransformerEngine is_non_tn_fp8_gemm_supported).
+  shape.fp8_keeps_transpose = job.cluster->device.architecture == "Hopper" ||
+                              job.cluster->device.architecture == "Ada";
+  shape.hidden_dropout = job.training.hidden_dropout;
+  shape.attention_dropout = job.training.attention_dropout;
+  shape.expert_imbalance = job.training.expert_imbalance;
+  shape.vocabulary =
+      models::padded_vocabulary(job.model->vocabulary, framework.vocabulary_multiple, plan.tp);
+  return shape;
+}
+
+namespace {
+
+/// Spare weight gradients: 2 bytes per element of every distinct weight shape (experts share theirs).
+double dummy_bytes(const UnitCost& unit, int local_experts) {
+  return 2.0 * (unit.dense_parameters + unit.expert_parameters / std::max(local_experts, 1));
+}
+
+}  // namespace
+
+ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
+  const FrameworkTraits& framework = frameworks_[plan.framework];
+  const models::ModelSpec& model = *job_.model;
+  const models::RankShape shape = rank_shape(plan, job_, framework);
+
+  UnitContext context;
+  context.cost = &cost_;
+  context.framework = &framework;
+  context.groups = place_groups(plan, job_.cluster->topology.scale_up_size);
+  context.fp8_keeps_transpose = shape.fp8_keeps_transpose;
+  context.policies = policies_;
+
+  ShardCosts shard;
+  shard.layer_kinds = static_cast<int>(model.layer_kinds.size());
+  for (std::size_t kind = 0; kind < model.layer_kinds.size(); ++kind) {
+    const models::LayerSpec& layer = model.layer_kinds[kind];
+    const models::RankGraph graph = models::layer_graph(model, layer, shape);
+    shard.layers[kind] = cost_unit(graph, context);
+    shard.boundary_bytes = graph.boundary.value;
+    if (framework.dummy_weight_gradients) {
+      const int local_experts = layer.moe ? static_cast<int>(layer.moe->experts) / plan.ep : 1;
+      shard.dummy_gradient_bytes[kind] = dummy_bytes(shard.layers[kind], local_experts);
+    }
+  }
+  shard.embedding = cost_unit(models::embedding_graph(model, shape), context);
+  shard.head = cost_unit(models::head_graph(model, shape, /*holds_table=*/false), context);
+  if (model.tied_embeddings) {
+    const auto with_table = models::head_graph(model, shape, /*holds_table=*/true);
+    shard.tied_table_parameters = with_table.parameters.dense - shard.head.dense_parameters;
+  }
+  if (framework.dummy_weight_gradients) {
+    shard.head_dummy_gradient_bytes = 2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
+  }
+  if (framework.attention_mask_tensor) {
+    const double s = static_cast<double>(job_.training.sequence_length);
+    shard.mask_bytes = s * s / plan.cp * plan.micro_batch;
+  }
+  return shard;
+}
+
+}  // namespace foreplan::simulator

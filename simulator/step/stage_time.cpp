@@ -1,0 +1,114 @@
+// Time of one stage and of the end of a step.
+
+#include <algorithm>
+
+#include "simulator/step/stage_terms.hpp"
+
+namespace foreplan::simulator {
+namespace {
+
+/// What a transfer of `traffic_s` beside `compute_s` costs: what sticks out, plus the contention of
+/// what does not.
+double exposed_s(double traffic_s, double compute_s, double hidden_cost_fraction) {
+  const double hidden = std::min(traffic_s, compute_s);
+  return traffic_s - hidden * (1 - hidden_cost_fraction);
+}
+
+/// Exposed traffic of FSDP / ZeRO-2 and 3 on one stage and micro-batch: each unit's gather runs beside
+/// the unit before it, its gradient scatter beside the unit after it; the root unit has no neighbour.
+double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double recomputed) {
+  const bool gathers = t.plan.zero == ZeroStage::parameters;
+  const bool overlap_gather = t.framework.overlap_param_gather, overlap_reduce = t.framework.overlap_grad_reduce;
+  const double contention = t.framework.hidden_cost_fraction;
+  double exposed = 0;
+  for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
+    if (layers.layers[kind] == 0) continue;
+    const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
+    const UnitTraffic& traffic = t.pipeline.layer_traffic[kind];
+    const double gather = gathers ? traffic.gather_s : 0;
+    const double backward_s =
+        unit.backward_s + recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
+    double each = exposed_s(gather, overlap_gather ? unit.forward_s : 0, contention);
+    each += exposed_s(gather + traffic.scatter_s, overlap_reduce ? backward_s : 0, contention);
+    exposed += layers.layers[kind] * each;
+  }
+  if (layers.embedding && gathers) exposed += t.pipeline.root_traffic.gather_s;
+  if (layers.embedding) exposed += t.pipeline.root_traffic.scatter_s;
+  return exposed;
+}
+
+}  // namespace
+
+double PlanTerms::recomputed_fraction(const StageLayers& layers) const {
+  switch (plan.recompute.granularity) {
+    case RecomputeGranularity::none: return 0;
+    case RecomputeGranularity::selective: return 1;
+    case RecomputeGranularity::full: break;
+  }
+  const int depth = plan.recompute.layers_per_chunk;
+  if (depth == 0) return 1;
+  const int count = layers.layer_count();
+  return static_cast<double>(std::min(depth * plan.vpp, count)) / count;
+}
+
+StageTime stage_time(const PlanTerms& t, std::size_t stage) {
+  const StageLayers& layers = t.pipeline.layout[stage];
+  const StageCost& cost = t.pipeline.stages[stage];
+  const double recomputed = t.recomputed_fraction(layers);
+  StageTime time;
+  if (recomputed > 0) {
+    for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
+      const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
+      time.recompute_s += recomputed * layers.layers[kind] *
+                          unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
+    }
+  }
+  if (t.shards_units()) time.dp_exposed_s = unit_traffic_s(t, layers, recomputed);
+  time.forward_s = cost.forward_s;
+  time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s;
+  if (t.plan.pp > 1 && !t.pipeline.transfer_hidden) {
+    // Activations in and gradients in, once per chunk; sends run beside the receives.
+    time.transfer_s = 2.0 * t.plan.vpp * t.pipeline.transfer_s;
+  }
+  return time;
+}
+
+double exposed_step_traffic_s(const PlanTerms& t) {
+  double worst = 0;
+  double earlier_forward = 0, earlier_backward = 0;  // work of the stages before this one
+  for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {
+    const StageCost& cost = t.pipeline.stages[i];
+    double reduce = 0, gather = 0;
+    switch (t.plan.zero) {
+      case ZeroStage::replicated: reduce = cost.reduce_s; break;
+      case ZeroStage::optimizer: reduce = cost.scatter_s; gather = cost.gather_s; break;
+      case ZeroStage::gradients: gather = cost.gather_s; break;  // gradients went unit by unit
+      case ZeroStage::parameters: break;
+    }
+    // A later stage ends its last backward before the first stage does, and starts its first forward
+    // after it: that time hides its traffic. Its own compute hides traffic bucket by bucket only on the
+    // first stage; elsewhere a chunk is one bucket (Megatron-LM, bucketing is off for pp rank > 0).
+    const double own = t.pipeline.layout[i].stage == 0 ? 1.0 : 1.0 - 1.0 / t.plan.vpp;
+    const double slack_share = t.pipeline.idle_share;
+    const double backward_s = t.framework.overlap_grad_reduce ? own * cost.backward_s : 0;
+    const double forward_s = t.framework.overlap_param_gather ? own * cost.forward_s : 0;
+    double exposed = exposed_s(reduce, backward_s, t.framework.hidden_cost_fraction) +
+                     exposed_s(gather, forward_s, t.framework.hidden_cost_fraction);
+    exposed -= std::min(exposed, slack_share * (earlier_backward + (t.framework.overlap_param_gather ? earlier_forward : 0)));
+    worst = std::max(worst, exposed);
+    earlier_forward += t.pipeline.layout[i].repeats * cost.forward_s;
+    earlier_backward += t.pipeline.layout[i].repeats * cost.backward_s;
+  }
+  return worst + t.pipeline.tied_sync_s;
+}
+
+double optimizer_step_s(const PlanTerms& t) {
+  const std::size_t sharded = t.plan.zero >= ZeroStage::optimizer ? 1 : 0;
+  double worst = 0;
+  for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {
+    worst = std::max(worst, t.pipeline.stages[i].optimizer_s[sharded]);
+  }
+  return worst + t.pipeline.grad_norm_s;
+}
+
+}  // namespace foreplan::simulator

@@ -1,0 +1,135 @@
+#pragma once
+// One training step of one plan: its time, its memory, and where both go.
+//
+// Work is split by what it depends on, so that a search pays for each part once:
+//   ShardCosts     tp, sp, cp, ep, etp, micro-batch, precision, framework  (operators are costed here)
+//   PipelineCosts  + pp, vpp, dp, schedule                                 (stages are summed here)
+//   StepScore      + ZeRO stage, recompute policy                          (arithmetic only)
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "simulator/cost/cost_model.hpp"
+#include "simulator/frameworks/traits.hpp"
+#include "simulator/memory/memory_breakdown.hpp"
+#include "simulator/plan/stage_layout.hpp"
+#include "simulator/plan/validity.hpp"
+#include "simulator/step/unit_cost.hpp"
+
+namespace foreplan::simulator {
+
+struct ShardCosts {
+  std::array<UnitCost, kMaxLayerKinds> layers;
+  UnitCost embedding, head;
+  double tied_table_parameters = 0;  ///< copy of a tied embedding on the last of several stages
+  double boundary_bytes = 0;         ///< hidden state between layers and stages
+  double mask_bytes = 0;
+  double dummy_gradient_bytes[kMaxLayerKinds] = {};
+  double head_dummy_gradient_bytes = 0;
+  int layer_kinds = 0;
+};
+
+/// One entry of the stage layout, costed.
+struct StageCost {
+  double forward_s = 0, backward_s = 0;  ///< per micro-batch, all chunks, nothing recomputed
+  double dense_parameters = 0, expert_parameters = 0, fp8_copy_bytes = 0;
+  double reduce_s = 0;       ///< gradients once: all_reduce for ZeRO-0
+  double scatter_s = 0;      ///< gradients once: reduce_scatter
+  double gather_s = 0;       ///< parameters once: all_gather
+  double optimizer_s[2] = {};///< update of everything / of the shard
+};
+
+/// Collectives of FSDP / ZeRO-2 and 3 around one unit.
+struct UnitTraffic {
+  double gather_s = 0, scatter_s = 0;
+};
+
+struct PipelineCosts {
+  std::span<const StageLayers> layout;
+  std::vector<StageCost> stages;      ///< by position in `layout`; reused from plan to plan
+  UnitTraffic layer_traffic[kMaxLayerKinds];
+  UnitTraffic root_traffic;           ///< embedding and head
+  double transfer_s = 0;              ///< one stage-to-stage message
+  double grad_norm_s = 0, tied_sync_s = 0;
+  int dense_shards = 1, expert_shards = 1;
+  int communicators = 0;
+  std::int64_t micro_batches = 0;
+  double idle_share = 1;
+  bool transfer_hidden = false;
+};
+
+struct StepScore {
+  double step_time_s = 0;
+  double peak_bytes = 0;        ///< device total on the busiest rank
+  int critical_stage = 0;       ///< position in the layout
+};
+
+/// Step time by kind; the kinds add up to `step_time_s`.
+struct StepBreakdown {
+  CostVector cost;
+  double step_time_s = 0;
+  double low_s = 0, high_s = 0;     ///< 90 % interval
+  std::int64_t micro_batches = 0;
+  double stage_forward_s = 0, stage_backward_s = 0;  ///< busiest stage, one micro-batch
+  double transfer_s = 0;
+  int critical_stage = 0;
+  double bubble_fraction = 0;
+  double tokens_per_s_per_gpu = 0;
+  double mfu = 0;         ///< model FLOPs, full attention, over the 16-bit dense peak
+  double mfu_causal = 0;  ///< the same with causal attention halved
+  double hfu = 0;         ///< executed tensor FLOPs over the same peak
+};
+
+struct StageReport {
+  int stage = 0;
+  int layers = 0;
+  double forward_s = 0, backward_s = 0;
+  MemoryBreakdown memory;
+};
+
+struct StepReport {
+  ParallelPlan plan;
+  StepBreakdown time;
+  MemoryBreakdown memory;            ///< of the busiest stage
+  std::vector<StageReport> stages;   ///< all pipeline stages
+};
+
+/// Prices plans for one job. Immutable after construction; safe to share between threads.
+class StepModel {
+ public:
+  /// `policies`: the recompute policies that plans will use (depths of `full` may vary freely).
+  /// Everything referred to must outlive the model.
+  StepModel(const Job& job, const CostModel& cost, std::span<const FrameworkTraits> frameworks,
+            std::vector<RecomputePolicy> policies);
+
+  [[nodiscard]] ShardCosts shard_costs(const ParallelPlan& plan) const;
+  void pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard,
+                      std::span<const StageLayers> layout, PipelineCosts& out) const;
+  [[nodiscard]] StepScore score(const ParallelPlan& plan, const ShardCosts& shard,
+                                const PipelineCosts& pipeline, int policy) const;
+
+  /// Full answer for one valid plan; its time and peak are those of `score`, bit for bit.
+  [[nodiscard]] StepReport explain(const ParallelPlan& plan) const;
+
+  /// Position of a plan's policy among `policies()`, or -1.
+  [[nodiscard]] int policy_of(const RecomputePolicy& policy) const;
+  [[nodiscard]] std::span<const RecomputePolicy> policies() const { return policies_; }
+  [[nodiscard]] const Job& job() const { return job_; }
+  [[nodiscard]] std::span<const FrameworkTraits> frameworks() const { return frameworks_; }
+  [[nodiscard]] const CostModel& cost() const { return cost_; }
+  [[nodiscard]] double usable_bytes() const { return usable_bytes_; }
+
+ private:
+  Job job_;
+  const CostModel& cost_;
+  std::span<const FrameworkTraits> frameworks_;
+  std::vector<RecomputePolicy> policies_;
+  double usable_bytes_ = 0;
+};
+
+/// The share of the model that one rank of this plan works on.
+[[nodiscard]] models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
+                                           const FrameworkTraits& framework);
+
+}  // namespace foreplan::simulator
