@@ -187,8 +187,7 @@ Database open_store_database(const fs::path& path, const OpenOptions& options) {
   database.accept_as_ours();
   upgrade(database, created);
   use_write_ahead_log(database, options.busy_timeout);
-  // NORMAL may lose the last commits at a power cut, never at a crash of the process, never the
-  // file.
+  // NORMAL may lose the last commits at a power cut, but none at a crash of the process.
   database.execute(kOpening, "PRAGMA synchronous = NORMAL");
   return database;
 }

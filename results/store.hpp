@@ -70,8 +70,7 @@ class Store {
   RunProgress begin_or_resume(const RunKey& key, const RunStart& start);
 
   /// Stores a chunk with the candidates it contributes and its share of the histograms. False when
-  /// the chunk was there already, in which case nothing is changed. Requires 0 <= chunk <
-  /// chunk_count.
+  /// the chunk was there already, in which case nothing is changed. Requires a chunk of the run.
   bool store_chunk(RunId run, int chunk, const ChunkCounters& counters,
                    std::span<const PlanRow> plans, std::span<const HistogramBin> histogram = {});
 

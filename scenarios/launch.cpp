@@ -30,13 +30,24 @@ void add_megatron_recompute(const RecomputePolicy& policy, Arguments& out) {
   out.push_back(fmt::format("--recompute-modules {}", modules));
 }
 
+/// Equal chunks need only their number; others are spelled out, E the embedding, t a layer, L the loss.
+void add_megatron_layout(const ParallelPlan& plan, int layers, Arguments& out) {
+  const int chunks = plan.pp * plan.vpp;
+  if (layers % chunks == 0) {
+    if (plan.vpp > 1) out.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", plan.vpp));
+    return;
+  }
+  std::string layout = "E";
+  for (const int size : chunk_sizes(layers, chunks)) layout += fmt::format("t*{}|", size);
+  layout.back() = 'L';
+  out.push_back(fmt::format("--pipeline-model-parallel-layout \"{}\"", layout));
+}
+
 Arguments megatron(const ParallelPlan& plan, const Study& study) {
   const Scenario& s = study.scenario();
   Arguments out = {fmt::format("--tensor-model-parallel-size {}", plan.tp),
                    fmt::format("--pipeline-model-parallel-size {}", plan.pp)};
-  if (plan.vpp > 1) {
-    out.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", plan.vpp));
-  }
+  add_megatron_layout(plan, s.model.layer_count(), out);
   if (plan.cp > 1) out.push_back(fmt::format("--context-parallel-size {}", plan.cp));
   if (plan.ep > 1) out.push_back(fmt::format("--expert-model-parallel-size {}", plan.ep));
   if (plan.etp != plan.tp && plan.ep > 1) out.push_back(fmt::format("--expert-tensor-parallel-size {}", plan.etp));

@@ -70,6 +70,7 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   traits.overlap_tp_backward = read.flag("overlap_tp_backward");
   traits.overlap_cp = read.flag("overlap_cp");
   traits.overlap_p2p_interleaved = read.flag("overlap_p2p_interleaved");
+  traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
 }
 
@@ -84,7 +85,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "elementwise_traffic", "dummy_weight_gradients", "attention_mask_tensor", "tensor_parallel",
              "pipeline_parallel", "context_parallel", "expert_parallel", "zero_stages",
              "max_zero_with_pipeline", "overlap_grad_reduce", "overlap_param_gather",
-             "overlap_tp_backward", "overlap_cp", "overlap_p2p_interleaved", "hidden_cost_fraction"});
+             "overlap_tp_backward", "overlap_cp", "overlap_p2p_interleaved", "scatter_gather_transfers", "hidden_cost_fraction"});
   FrameworkTraits traits;
   traits.name = root.required("name").text();
   traits.summary = root.required("summary").text();

@@ -43,6 +43,9 @@ struct FrameworkTraits {
   bool overlap_cp = true;
   /// Stage-to-stage transfers run beside compute when the schedule is interleaved.
   bool overlap_p2p_interleaved = true;
+  /// Without sequence parallelism each TP rank sends its share of the hidden state to the next stage and
+  /// the receivers gather it over the scale-up links.
+  bool scatter_gather_transfers = false;
   /// Share of a hidden collective's time that the compute beside it loses to contention for SMs and
   /// memory bandwidth.
   double hidden_cost_fraction = 0;

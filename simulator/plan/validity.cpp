@@ -43,6 +43,10 @@ Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
 Rule violated_pipeline(const ParallelPlan& plan, const Job& job) {
   if (plan.pp * plan.vpp > job.model->layer_count()) return Rule::layers_cover_chunks;
   if (plan.vpp > 1 && plan.pp == 1) return Rule::interleaving_needs_pipeline;
+  // Megatron-LM's account_for_embedding and account_for_loss let each count as one layer; beyond that
+  // interleaved chunks must be equal.
+  const int chunks = plan.pp * plan.vpp, layers = job.model->layer_count();
+  if (plan.vpp > 1 && (chunks - layers % chunks) % chunks > 2) return Rule::interleaved_layers_divide;
   const auto batches = micro_batches(plan, job.training);
   if (batches == 0) return Rule::batch_divides;
   if (plan.vpp > 1 && batches % plan.pp != 0) return Rule::interleaving_needs_rounds;
@@ -142,6 +146,9 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
       return fmt::format("pp*vpp = {} chunks need at least as many layers; the model has {}",
                          plan.pp * plan.vpp, model.layer_count());
     case Rule::interleaving_needs_pipeline: return "vpp: needs pp > 1";
+    case Rule::interleaved_layers_divide:
+      return fmt::format("vpp: {} layers do not divide over pp*vpp = {} chunks, even with embedding and loss"
+                         " counted as layers", model.layer_count(), plan.pp * plan.vpp);
     case Rule::batch_divides:
       return fmt::format("global_batch {} is not a multiple of dp * micro_batch = {}",
                          job.training.global_batch, plan.dp * plan.micro_batch);

@@ -23,6 +23,7 @@ enum class Rule : std::uint8_t {
   sequence_divides,
   layers_cover_chunks,
   interleaving_needs_pipeline,
+  interleaved_layers_divide,
   batch_divides,
   interleaving_needs_rounds,
   experts_divide_by_ep,

@@ -55,6 +55,18 @@ UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const StateRules& r
           traffic.time_s(CollectiveKind::reduce_scatter, rules.gradient_bytes * dense, rules.gradient_bytes * expert)};
 }
 
+/// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state and the
+/// receivers gather it.
+double transfer_s(const ParallelPlan& plan, const ShardCosts& shard, const GroupPlacement& pair,
+                  const GroupPlacement& tp, const FrameworkTraits& framework, const CostModel& cost) {
+  const bool scattered = framework.scatter_gather_transfers && plan.tp > 1 && !plan.sequence_parallel;
+  const Bytes whole{shard.boundary_bytes};
+  const Bytes sent = scattered ? whole / plan.tp : whole;
+  double time = cost.collective_cost({CollectiveKind::send_recv, ParallelGroup::pp, sent}, pair).time_s;
+  if (scattered) time += cost.collective_cost({CollectiveKind::all_gather, ParallelGroup::tp, whole}, tp).time_s;
+  return time;
+}
+
 int count_communicators(const ParallelPlan& plan) {
   return (plan.tp > 1) + (plan.pp > 1) + (plan.cp > 1) + (plan.dp * plan.cp > 1) + (plan.ep > 1) +
          (plan.ep > 1 && plan.expert_dp() > 1);
@@ -84,8 +96,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   if (plan.pp > 1) {
     const auto& pp = groups[static_cast<std::size_t>(ParallelGroup::pp)];
     const GroupPlacement pair{2, std::min(2, pp.ranks_per_node), pp.groups_sharing_nic};
-    out.transfer_s = cost_.collective_cost(
-        {CollectiveKind::send_recv, ParallelGroup::pp, Bytes{shard.boundary_bytes}}, pair).time_s;
+    out.transfer_s = transfer_s(plan, shard, pair, groups[static_cast<std::size_t>(ParallelGroup::tp)], framework, cost_);
     if (shard.tied_table_parameters > 0) {
       const Bytes size{rules.gradient_bytes * shard.tied_table_parameters};
       out.tied_sync_s = cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;

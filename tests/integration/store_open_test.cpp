@@ -252,5 +252,20 @@ TEST_F(StoreOpen, AnExclusivelyLockedDatabaseIsBusy) {
   EXPECT_THAT(error.what(), HasSubstr("another process is using it"));
 }
 
+TEST_F(StoreOpen, AWriterWaitsForAnotherBeforeItSwitchesToTheLog) {
+  make_store();
+  const Database other(file_, {.mode = AccessMode::read_write});
+  other.execute("leave the log", "PRAGMA journal_mode = DELETE");
+  other.execute("hold the lock", "BEGIN IMMEDIATE");
+  constexpr std::chrono::milliseconds kPatience{60};
+  const auto begun = std::chrono::steady_clock::now();
+  const StoreError error = store_error(
+      [&] { Store::open(file_, {.mode = AccessMode::read_write, .busy_timeout = kPatience}); });
+  EXPECT_EQ(error.kind(), StoreErrorKind::busy);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, kPatience);
+  other.execute("let go", "COMMIT");
+  EXPECT_EQ(writable(file_).runs().size(), 1u);
+}
+
 }  // namespace
 }  // namespace foreplan::results
