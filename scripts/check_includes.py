@@ -45,6 +45,9 @@ FOREIGN_ONLY_IN = {
     "CLI/CLI.hpp": {"cli", "harness"},
 }
 
+# Headers that the build writes; they lie in no folder of the tree.
+GENERATED = {"version_build.hpp"}
+
 # Names that say nothing about what a folder holds.
 BANNED_FOLDERS = {"utils", "util", "common", "misc", "helper", "helpers"}
 
@@ -82,7 +85,7 @@ def check_include(source, bracket, included):
         allowed = ", ".join(sorted(FOREIGN_ONLY_IN[included]))
         return f"{included} may be included in {allowed} only"
     if target.parts[0] not in MAY_INCLUDE or len(target.parts) < 2:
-        if bracket == '"':
+        if bracket == '"' and included not in GENERATED:
             return f'"{included}" does not start with a top folder; write the path from the root'
         return None
     if bracket == "<":

@@ -108,6 +108,14 @@ class StartScript(unittest.TestCase):
         self.assertEqual(self.set_ups(), 4)
         self.assertEqual(self.run_script(), (7, "two in /:\n", ""))
 
+    def test_new_commit_is_built(self):
+        self.run_script()
+        (self.root / ".git/logs").mkdir(parents=True)
+        self.write(".git/logs/HEAD", "a commit")
+        self.run_script()
+        self.run_script()
+        self.assertEqual(self.set_ups(), 2)
+
     def test_tests_and_files_of_the_user_do_not_matter(self):
         self.run_script()
         self.write("tests/new.cpp", "not C++")
