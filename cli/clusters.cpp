@@ -1,6 +1,7 @@
 // clusters: the shipped clusters, and what a text such as 8x8xH100 stands for.
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"

@@ -1,6 +1,7 @@
 // devices: the shipped data sheets.
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
+#include <sstream>
 
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -29,16 +31,27 @@ std::string unknown_verb(std::string_view word, const std::vector<std::unique_pt
                      near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(names));
 }
 
-/// "--tq" -> did you mean "--tp".
-std::string unknown_option(const CLI::App& app, const std::string& message) {
-  const auto dash = message.find("--");
-  if (dash == std::string::npos) return message;
-  const std::string word = message.substr(dash, message.find_first_of(" ,=", dash) - dash);
+/// One error for each option that the verb does not have, or, where all words are arguments, for each.
+Errors unexpected_words(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> owned;
-  for (const CLI::Option* option : app.get_options()) owned.push_back(option->get_name());
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_name().starts_with('-')) owned.push_back(option->get_name());
+  }
   const std::vector<std::string_view> names(owned.begin(), owned.end());
-  const auto near = nearest(word, names);
-  return near.empty() ? message : fmt::format("{}; did you mean \"{}\"", message, near);
+  Errors options, arguments;
+  for (const std::string& word : words) {
+    if (!word.starts_with('-')) {
+      arguments.push_back({fmt::format("unexpected argument {}; see foreplan {} --help", in_quotes(word), app.get_name()), {}});
+      continue;
+    }
+    const std::string name = word.substr(0, word.find('='));
+    const auto near = nearest(name, names);
+    options.push_back({fmt::format("unknown option {}{}; options: {}", in_quotes(name),
+                                   near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(names)),
+                       {}});
+  }
+  // An argument beside an unknown option is most likely that option's value.
+  return options.empty() ? arguments : options;
 }
 
 int report(const Errors& errors) {
@@ -47,24 +60,21 @@ int report(const Errors& errors) {
 }
 
 int run_verb(Verb& verb) {
-  try {
-    auto code = verb.run();
-    return code ? *code : report(code.error());
-  } catch (const results::StoreError& error) {
-    complain(fmt::format("foreplan: {}", error.what()));
-    return kBadInput;
-  } catch (const std::bad_alloc&) {
-    complain("foreplan: out of memory; make the search space smaller");
-    return kEnvironmentFailed;
-  } catch (const std::exception& error) {
-    complain(fmt::format("foreplan: {}", error.what()));
-    return kEnvironmentFailed;
-  }
+  auto code = verb.run();
+  return code ? *code : report(code.error());
+}
+
+/// `--help` and `--version`: the text, written where a failure to write is told.
+int answer(const CLI::App& app, const CLI::Success& request) {
+  std::ostringstream text;
+  app.exit(request, text, text);
+  print(text.str());
+  return kDone;
 }
 
 int run(int argc, char** argv) {
   const auto verbs = make_verbs();
-  CLI::App app{"foreplan: which parallel plan trains this model on this cluster, how fast, will it fit"};
+  CLI::App app{"foreplan: which parallel plan trains this model on this cluster, how fast, will it fit", "foreplan"};
   app.set_version_flag("--version", fmt::format("foreplan {} {}", program_version(), git_commit()));
   app.footer(std::string(kFooter));
   for (const auto& verb : verbs) {
@@ -81,10 +91,12 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
-    return app.exit(request);  // --help, --version
-  } catch (const CLI::ParseError& error) {
+    return answer(app, request);
+  } catch (const CLI::ExtrasError&) {
     const auto chosen = app.get_subcommands();
-    return report({{unknown_option(chosen.empty() ? app : *chosen.front(), error.what()), {}}});
+    return report(unexpected_words(chosen.empty() ? app : *chosen.front(), app.remaining(true)));
+  } catch (const CLI::ParseError& error) {
+    return report({{error.what(), {}}});
   }
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
@@ -97,6 +109,22 @@ int run(int argc, char** argv) {
   return kBadInput;
 }
 
+/// Every failure of the environment becomes a message and an exit code here.
+int guarded_run(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const results::StoreError& error) {
+    complain(fmt::format("foreplan: {}", error.what()));
+    return kBadInput;
+  } catch (const std::bad_alloc&) {
+    complain("foreplan: out of memory; make the search space smaller");
+    return kEnvironmentFailed;
+  } catch (const std::exception& error) {
+    complain(fmt::format("foreplan: {}", error.what()));
+    return kEnvironmentFailed;
+  }
+}
+
 }  // namespace
 }  // namespace foreplan::cli
 
@@ -104,5 +132,5 @@ int main(int argc, char** argv) {
   // A file size limit shall be an error of write(), which the store reports, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  return foreplan::cli::run(argc, argv);
+  return foreplan::cli::guarded_run(argc, argv);
 }

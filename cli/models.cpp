@@ -1,6 +1,9 @@
 // models: the shipped architectures and what they count.
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"

@@ -144,6 +144,17 @@ std::string comparison_text(const StepReport& best, const StepReport& other) {
   return text + (within ? "; the two are within the interval of each other: try both\n" : "\n");
 }
 
+std::string nearest_fit_text(const scenarios::NearestFit& nearest, const Study& study) {
+  std::string text = styled(nearest.more_gpus ? fmt::format("\nNearest that fits: {} GPUs\n", nearest.gpus)
+                                              : std::string("\nNearest that fits on these GPUs\n"),
+                            Style::title);
+  if (nearest.assumed_network) {
+    text += fmt::format("  the cluster has no network; one NIC per node at {} was assumed\n",
+                        readable(scenarios::kAssumedNetwork));
+  }
+  return text + headline_text(nearest.report, study);
+}
+
 std::string launch_text(const ParallelPlan& plan, const Study& study) {
   const auto arguments = scenarios::launch_arguments(plan, study);
   std::string text;

@@ -19,6 +19,8 @@ namespace foreplan::cli {
 [[nodiscard]] std::string stages_text(const simulator::StepReport& report);
 /// What makes `other` slower (or larger) than `best`: the largest differences by kind.
 [[nodiscard]] std::string comparison_text(const simulator::StepReport& best, const simulator::StepReport& other);
+/// What would fit instead: GPUs, assumptions, headline.
+[[nodiscard]] std::string nearest_fit_text(const scenarios::NearestFit& nearest, const scenarios::Study& study);
 /// Parallelism arguments of the plan's framework, ready to paste; empty where none are known.
 [[nodiscard]] std::string launch_text(const simulator::ParallelPlan& plan, const scenarios::Study& study);
 /// One line per plan: number, plan, step time, tokens/s/GPU, MFU, peak memory, headroom.

@@ -60,10 +60,7 @@ std::string infeasible_text(const Found& found, const Study& study, const std::o
                         readable(Bytes{report.memory.device_total()}), readable(Bytes{limit}), memory_text(report, study));
   }
   if (!nearest) return text + "  nothing that was tried fits either, up to 64 times the nodes\n";
-  text += nearest->more_gpus
-              ? fmt::format("\nNearest that fits: {} GPUs\n", nearest->gpus)
-              : std::string("\nNearest that fits, outside the declared space\n");
-  return text + headline_text(nearest->report, study);
+  return text + nearest_fit_text(*nearest, study);
 }
 
 std::string found_text(const Found& found, const Study& study) {
@@ -110,10 +107,7 @@ Json answer_json(const Found& found, const Study& study, const std::optional<sce
     }
     out["front"] = std::move(front);
   }
-  if (nearest) {
-    out["nearest_fit"] = scenarios::describe(nearest->report, study);
-    out["nearest_fit"]["more_gpus"] = nearest->more_gpus;
-  }
+  if (nearest) out["nearest_fit"] = scenarios::describe(*nearest, study);
   return out;
 }
 

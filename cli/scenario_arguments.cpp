@@ -3,7 +3,7 @@
 namespace foreplan::cli {
 
 void ScenarioArguments::declare(CLI::App& app) {
-  app.add_option("SCENARIO", file_, "scenario file (YAML); options override its keys");
+  file_option_ = app.add_option("SCENARIO", file_, "scenario file (YAML); options override its keys");
   const auto all = scenarios::options();
   values_.resize(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -21,7 +21,7 @@ Result<scenarios::Scenario> ScenarioArguments::read(scenarios::Purpose purpose) 
     if (given_[i]->count() > 0) given.push_back({&all[i], values_[i]});
   }
   std::optional<std::filesystem::path> file;
-  if (!file_.empty()) file = file_;
+  if (file_option_->count() > 0) file = file_;
   return scenarios::read_scenario(file, given, purpose);
 }
 

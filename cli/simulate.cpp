@@ -61,7 +61,9 @@ class Simulate final : public Verb {
     auto study = Study::make(std::move(*scenario));
     if (!study) return fail(std::move(study.error()));
     // A plan that breaks a rule of the model, batch or framework was asked for wrongly: bad input.
-    if (std::string why = obstacle(plan, *study); !why.empty()) return fail(std::move(why));
+    if (std::string why = obstacle(plan, *study); !why.empty()) {
+      return fail(std::move(why), study->scenario().plan_place);
+    }
     const StepReport report = study->model().explain(plan);
     const double limit = memory_limit(study->model(), study->search_options(0));
     const double excess = report.memory.device_total() - limit;
@@ -84,7 +86,7 @@ class Simulate final : public Verb {
     text += styled("\nPipeline stages (one micro-batch)\n", Style::title) + stages_text(report);
     text += styled("\nMemory over the step (low . : - = + * # high)\n", Style::title) +
             timeline_text(scenarios::memory_over_time(report));
-    if (nearest) text += styled("\nNearest plan that fits\n", Style::title) + headline_text(nearest->report, study);
+    if (nearest) text += nearest_fit_text(*nearest, study);
     const std::string launch = launch_text(report.plan, study);
     if (!launch.empty()) text += styled("\nLaunch arguments\n", Style::title) + launch;
     return text;
@@ -102,7 +104,7 @@ class Simulate final : public Verb {
       curves.push_back(Json{{"stage", curve.stage}, {"time_s", curve.time_s}, {"bytes", curve.bytes}});
     }
     out["memory_over_time"] = std::move(curves);
-    if (nearest) out["nearest_fit"] = scenarios::describe(nearest->report, study);
+    if (nearest) out["nearest_fit"] = scenarios::describe(*nearest, study);
     return out.dump(2) + '\n';
   }
 

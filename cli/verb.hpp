@@ -17,6 +17,7 @@ namespace foreplan::cli {
 enum ExitCode : int {
   kDone = 0,
   kNothingFits = 1,       ///< the question was answered: no plan fits
+  kSomeRejected = 1,      ///< import: some rows cannot be used
   kBadInput = 2,
   kEnvironmentFailed = 3,
 };
@@ -43,6 +44,7 @@ std::unique_ptr<Verb> make_models();
 std::unique_ptr<Verb> make_devices();
 std::unique_ptr<Verb> make_clusters();
 std::unique_ptr<Verb> make_show();
+std::unique_ptr<Verb> make_import();
 
 /// Options that stand for scenario keys, and the scenario file itself.
 class ScenarioArguments {
@@ -52,6 +54,7 @@ class ScenarioArguments {
 
  private:
   std::string file_;
+  CLI::Option* file_option_ = nullptr;
   std::vector<std::string> values_;  ///< by position in scenarios::options(); empty = not given
   std::vector<CLI::Option*> given_;
 };

@@ -2,6 +2,7 @@
 // The store: runs of a search with everything that made them, in one SQLite file.
 
 #include "results/database.hpp"
+#include "results/measurement_store.hpp"
 #include "results/rows.hpp"
 
 #include <cstdint>
@@ -91,6 +92,16 @@ class Store {
                                            std::optional<std::int64_t> limit = {}) const;
   /// By quantity and bin; empty until the run is finished.
   [[nodiscard]] std::vector<HistogramBin> histogram(RunId run) const;
+
+  /// Stores what was imported, and in the log that it was; `files` are those of `set.files`, in
+  /// that order. Returns how many rows of each file were not there yet: a row with the same
+  /// content, from whichever file, is stored once.
+  std::vector<std::int64_t> store_measurements(const MeasurementSet& set,
+                                               std::span<const ImportRow> files);
+  /// In the order in which they were stored; `origins` holds those of the filter.
+  [[nodiscard]] MeasurementSet measurements(const MeasurementFilter& filter = {}) const;
+  /// The import log, oldest first.
+  [[nodiscard]] std::vector<ImportRow> imports() const;
 
  private:
   explicit Store(Database database);

@@ -92,6 +92,13 @@ Json describe(const StepReport& report, const Study& study) {
   return out;
 }
 
+Json describe(const NearestFit& nearest, const Study& study) {
+  Json out = describe(nearest.report, study);
+  out["more_gpus"] = nearest.more_gpus;
+  out["assumed_network"] = nearest.assumed_network;
+  return out;
+}
+
 std::string plan_key(const ParallelPlan& plan, const Study& study) {
   return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{} mbs{} {} {}",
                      study.model().frameworks()[plan.framework].name, name(plan.precision), plan.tp, plan.pp,

@@ -15,6 +15,8 @@ namespace foreplan::scenarios {
 [[nodiscard]] nlohmann::ordered_json describe(const simulator::MemoryBreakdown& memory);
 /// All of a report: plan, time, memory, stages, headroom.
 [[nodiscard]] nlohmann::ordered_json describe(const simulator::StepReport& report, const Study& study);
+/// The report, and whether it needs more GPUs or an assumed network.
+[[nodiscard]] nlohmann::ordered_json describe(const NearestFit& nearest, const Study& study);
 
 /// Identity of a plan inside a run, e.g. "megatron-core tp8 pp4 vpp5 dp2 ...".
 [[nodiscard]] std::string plan_key(const simulator::ParallelPlan& plan, const Study& study);

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 namespace foreplan::scenarios {
 namespace {
@@ -18,8 +21,9 @@ std::string flow_value(Option::Type type, std::string_view value) {
     return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   const auto bare = [&](std::string_view text) {
-    const bool plain = !text.empty() && text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz.+-") ==
-                                            std::string_view::npos;
+    // A lone hyphen starts a list item, and null is no value.
+    const bool plain = !text.empty() && text != "-" && text != "null" &&
+                       text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz.+-") == std::string_view::npos;
     return plain ? std::string(text) : quoted(text);
   };
   if (type == text) return quoted(value);
@@ -35,19 +39,24 @@ std::string flow_value(Option::Type type, std::string_view value) {
   return list + "]";
 }
 
+/// To simulate one plan, options of the search section stand for the keys of the plan section.
+std::string path_of(const Option& option, Purpose purpose) {
+  constexpr std::string_view kSearch = "search.";
+  if (purpose == Purpose::search || !option.path.starts_with(kSearch)) return std::string(option.path);
+  return fmt::format("plan.{}", option.path.substr(kSearch.size()));
+}
+
 /// The options as a document with the same shape as a scenario file.
 std::string as_yaml(const std::vector<GivenOption>& given, Purpose purpose) {
   std::map<std::string, std::string> top, sections;
   for (const GivenOption& g : given) {
-    const std::string_view path = g.option->path;
+    const std::string path = path_of(*g.option, purpose);
     const std::string value = flow_value(g.option->type, g.value);
     const auto dot = path.find('.');
-    if (dot == std::string_view::npos) {
-      top[std::string(path)] = value;
+    if (dot == std::string::npos) {
+      top[path] = value;
     } else {
-      std::string section(path.substr(0, dot));
-      if (section == "search" && purpose == Purpose::one_plan) section = "plan";
-      sections[section] += fmt::format("  {}: {}\n", path.substr(dot + 1), value);
+      sections[path.substr(0, dot)] += fmt::format("  {}: {}\n", path.substr(dot + 1), value);
     }
   }
   std::string text;
@@ -98,6 +107,7 @@ Result<Layers> Layers::make(const std::optional<std::filesystem::path>& file,
     layers.file_ = std::move(*document);
     layers.file_name_ = file->string();
   }
+  for (const GivenOption& g : given) layers.given_paths_.push_back(path_of(*g.option, purpose));
   if (!given.empty()) {
     auto document = Document::parse_yaml(as_yaml(given, purpose), std::string(kCommandLine));
     if (!document) {
@@ -119,7 +129,10 @@ std::optional<Node> Layers::find(std::string_view path) const {
 
 std::optional<Node> Layers::required(std::string_view path) {
   auto node = find(path);
-  if (!node) {
+  // A section that is no mapping is a mistake of its own.
+  const auto section = file_ ? walk(file_->root(), path.substr(0, path.find('.'))) : std::nullopt;
+  const bool section_is_wrong = section && path.find('.') != std::string_view::npos && !section->is_map();
+  if (!node && !section_is_wrong) {
     const auto flag = flag_of(path);
     error(file_ ? fmt::format("missing; add the key or give {}", flag) : fmt::format("missing; give {}", flag), path);
   }
@@ -127,7 +140,18 @@ std::optional<Node> Layers::required(std::string_view path) {
 }
 
 void Layers::error(std::string message, std::string_view path) {
-  extra_.push_back({std::move(message), Place{file_name_, 0, 0, std::string(path)}});
+  extra_.push_back({std::move(message), place_of(path)});
+}
+
+Place Layers::place_of(std::string_view path) const {
+  const auto node = find(path);
+  if (!node) return {file_name_, 0, 0, std::string(path)};
+  if (node->place().file != kCommandLine) return node->place();
+  std::vector<std::string_view> flags;
+  for (const std::string& given : given_paths_) {
+    if (given == path || given.starts_with(std::string(path) + '.')) flags.push_back(flag_of(given));
+  }
+  return {{}, 0, 0, join(flags)};
 }
 
 void Layers::add(Errors errors) {
@@ -143,6 +167,12 @@ Errors Layers::errors() const {
     for (Error& error : given_->errors()) all.push_back(as_option_error(std::move(error)));
   }
   all.insert(all.end(), extra_.begin(), extra_.end());
+  // A missing key has no line and comes after those that are there.
+  const auto order = [this](const Error& error) {
+    const int line = error.place.line > 0 ? error.place.line : std::numeric_limits<int>::max();
+    return file_ && error.place.file == file_name_ ? std::tuple(0, line, error.place.column) : std::tuple(1, 0, 0);
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const Error& a, const Error& b) { return order(a) < order(b); });
   return all;
 }
 

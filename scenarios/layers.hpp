@@ -25,17 +25,21 @@ class Layers {
   [[nodiscard]] std::optional<Node> required(std::string_view path);
   /// A mistake that concerns several keys at once.
   void error(std::string message, std::string_view path);
+  /// Where the path stands: file, line and column, or the option; several options of a section together.
+  [[nodiscard]] Place place_of(std::string_view path) const;
   void add(Errors errors);
 
   [[nodiscard]] bool has_file() const { return file_.has_value(); }
   [[nodiscard]] Node file_root() const { return file_->root(); }
   [[nodiscard]] const std::string& file_text() const { return file_->text(); }
+  /// Those of the file in its order, then those of the options and of other files.
   [[nodiscard]] Errors errors() const;
 
  private:
   std::optional<Document> file_;
   std::optional<Document> given_;
   std::string file_name_;
+  std::vector<std::string> given_paths_;  ///< of the options, as `given_` spells them
   Errors extra_;
 };
 

@@ -13,30 +13,108 @@ namespace {
 using namespace simulator;
 using Json = nlohmann::ordered_json;
 
+Json describe_attention(const models::AttentionSpec& attention) {
+  Json out{{"heads", attention.heads},
+           {"kv_heads", attention.kv_heads},
+           {"head_dim_qk", attention.head_dim_qk},
+           {"head_dim_v", attention.head_dim_v},
+           {"qkv_bias", attention.qkv_bias},
+           {"output_bias", attention.output_bias},
+           {"qk_norm", attention.qk_norm},
+           {"window", attention.window}};
+  if (const auto& latent = attention.latent) {
+    out["latent"] = {{"q_lora_rank", latent->q_lora_rank},
+                     {"kv_lora_rank", latent->kv_lora_rank},
+                     {"qk_nope_head_dim", latent->qk_nope_head_dim},
+                     {"qk_rope_head_dim", latent->qk_rope_head_dim},
+                     {"v_head_dim", latent->v_head_dim}};
+  }
+  return out;
+}
+
+Json describe_layer(const models::LayerSpec& layer) {
+  Json out{{"attention", describe_attention(layer.attention)},
+           {"norms", layer.norms},
+           {"parallel_residual", layer.parallel_residual}};
+  if (const auto& ffn = layer.ffn) {
+    out["ffn"] = {{"hidden", ffn->hidden}, {"activation", static_cast<int>(ffn->activation)}, {"bias", ffn->bias}};
+  }
+  if (const auto& moe = layer.moe) {
+    out["moe"] = {{"experts", moe->experts},
+                  {"top_k", moe->top_k},
+                  {"expert_hidden", moe->expert_hidden},
+                  {"shared_hidden", moe->shared_hidden},
+                  {"activation", static_cast<int>(moe->activation)},
+                  {"router_bias", moe->router_bias},
+                  {"shared_expert_gate", moe->shared_expert_gate}};
+  }
+  return out;
+}
+
+/// "3x0 58x1": three layers of kind 0, then 58 of kind 1.
+std::string layer_sequence(const models::ModelSpec& model) {
+  std::string text;
+  for (std::size_t first = 0; first < model.layers.size();) {
+    std::size_t last = first;
+    while (last < model.layers.size() && model.layers[last] == model.layers[first]) ++last;
+    text += fmt::format("{}{}x{}", text.empty() ? "" : " ", last - first, model.layers[first]);
+    first = last;
+  }
+  return text;
+}
+
 Json describe_model(const models::ModelSpec& model) {
+  Json kinds = Json::array();
+  for (const auto& kind : model.layer_kinds) kinds.push_back(describe_layer(kind));
   return Json{{"name", model.name},
               {"family", model.family},
               {"parameters", models::parameter_count(model)},
               {"layers", model.layer_count()},
               {"hidden", model.hidden},
-              {"vocabulary", model.vocabulary}};
+              {"vocabulary", model.vocabulary},
+              {"tied_embeddings", model.tied_embeddings},
+              {"norm", static_cast<int>(model.norm)},
+              {"norm_bias", model.norm_bias},
+              {"norm_weight", model.norm_weight},
+              {"position", static_cast<int>(model.position)},
+              {"learned_positions", model.learned_positions},
+              {"embedding_norm", model.embedding_norm},
+              {"embedding_dim", model.embedding_dim},
+              {"final_norm", model.final_norm},
+              {"head_bias", model.head_bias},
+              {"layer_kinds", kinds},
+              {"layer_sequence", layer_sequence(model)}};
+}
+
+Json describe_device(const DeviceSpec& device) {
+  const auto rate = [](const std::optional<FlopsPerSecond>& r) { return r ? Json(r->value) : Json(nullptr); };
+  return Json{{"name", device.name},
+              {"architecture", device.architecture},
+              {"sm_count", device.sm_count},
+              {"memory_bytes", device.memory.value},
+              {"visible_memory_bytes", device.visible_memory.value},
+              {"memory_bandwidth_bytes_per_s", device.memory_bandwidth.value},
+              {"peak_fp32_flop_per_s", rate(device.peak_fp32)},
+              {"peak_tf32_flop_per_s", rate(device.peak_tf32)},
+              {"peak_fp16_flop_per_s", rate(device.peak_fp16)},
+              {"peak_bf16_flop_per_s", rate(device.peak_bf16)},
+              {"peak_fp8_flop_per_s", rate(device.peak_fp8)}};
 }
 
 Json describe_cluster(const ClusterSpec& cluster) {
   const Topology& t = cluster.topology;
   return Json{{"name", cluster.name},
-              {"device", cluster.device.name},
+              {"device", describe_device(cluster.device)},
               {"nodes", cluster.nodes},
               {"devices_per_node", cluster.devices_per_node},
-              {"memory_bytes", cluster.device.memory.value},
-              {"memory_bandwidth_bytes_per_s", cluster.device.memory_bandwidth.value},
-              {"peak_bf16_flop_per_s", cluster.device.peak_bf16.value_or(FlopsPerSecond{0}).value},
               {"scale_up_size", t.scale_up_size},
               {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value},
               {"scale_up_latency_s", t.scale_up_latency.value},
+              {"scale_up_switched", t.scale_up_switched},
               {"nics_per_node", t.nics_per_node},
               {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value},
               {"nic_latency_s", t.nic_latency.value},
+              {"rail_aligned", t.rail_aligned},
               {"oversubscription", t.oversubscription},
               {"nodes_per_pod", t.nodes_per_pod}};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <thread>
 
 #include "core/units_text.hpp"
 #include "scenarios/describe.hpp"
@@ -26,6 +27,11 @@ std::int64_t now_utc() {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+int thread_count(const SweepOptions& options) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, options.threads > 0 ? options.threads : cores);
 }
 
 /// What a chunk contributes: rows and histograms.
@@ -196,7 +202,7 @@ SweepOutcome run_sweep(const Study& study, results::Store& store, const SweepOpt
   const Sweep sweep(study, options);
   const int chunks = sweep.chunk_count();
   const auto progress = store.begin_or_resume(run_key(study, store, options, chunks),
-                                              {.started_at_utc = now_utc(), .threads = std::max(1, options.threads)});
+                                              {.started_at_utc = now_utc(), .threads = thread_count(options)});
   SweepOutcome outcome;
   outcome.resumed_chunks = static_cast<int>(progress.finished_chunks.size());
   for (int chunk = 0; chunk < chunks; ++chunk) {

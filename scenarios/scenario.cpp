@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <limits>
 
 #include "core/data_directory.hpp"
 #include "core/units_text.hpp"
@@ -35,26 +35,55 @@ void check_keys(const Node& root) {
                    "recompute", "schedule"});
 }
 
-/// The positive number of a "4Mi tokens" text; 1 after an error.
-Count count_of(const Node& node, std::vector<std::string_view> units) {
-  auto count = parse_count(node.text(), std::move(units));
-  if (count && count->value > kMostTokens) {
-    node.error(fmt::format("{} is more than any run needs (at most {})", count->value, kMostTokens));
-  } else if (count) {
-    return *count;
-  } else {
-    node.error(count.error().front().message);
+/// The text of a scalar; empty, with one mistake recorded, for anything else.
+std::optional<std::string> text_of(const Node& node) {
+  std::string text = node.text();
+  return node.is_text() ? std::optional(std::move(text)) : std::nullopt;
+}
+
+/// Values of a list that must hold something; a single value is a list of one.
+std::vector<Node> values_of(const Node& node) {
+  auto values = node.items(true);
+  if (values.empty() && node.is_list()) node.error("an empty list leaves nothing to search");
+  return values;
+}
+
+/// Keeps the order given; a value that stands twice would make the same plan twice.
+template <class List, class Value>
+void add_distinct(List& list, const Value& value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+/// The positive number of a "4Mi tokens" text; empty, with one mistake recorded, if it is none.
+std::optional<Count> count_of(const Node& node, std::vector<std::string_view> units, std::int64_t most) {
+  if (node.is_number()) {
+    const double bare = node.number(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
+    node.error(fmt::format("{} has no unit; write for example \"8192 {}\" (units: {})", bare, units.front(),
+                           join(units)));
+    return std::nullopt;
   }
-  return {1, std::string("tokens")};
+  const auto text = text_of(node);
+  if (!text) return std::nullopt;
+  auto count = parse_count(*text, std::move(units));
+  if (!count) {
+    node.error(count.error().front().message);
+    return std::nullopt;
+  }
+  if (count->value > most) {
+    node.error(fmt::format("{} is more than any run needs (at most {})", count->value, most));
+    return std::nullopt;
+  }
+  return *count;
 }
 
 void read_model(Layers& layers, Scenario& scenario) {
   const auto node = layers.required("model");
   if (!node) return;
-  const std::string name = node->text();
+  const auto name = text_of(*node);
+  if (!name) return;
   // A relative config.json is looked for beside the scenario file first.
-  const bool is_path = name.find('/') != std::string::npos || name.ends_with(".json");
-  auto model = models::find_model(is_path ? resolve_path(name, node->place()).string() : name, node->place());
+  const bool is_path = name->find('/') != std::string::npos || name->ends_with(".json");
+  auto model = models::find_model(is_path ? resolve_path(*name, node->place()).string() : *name, node->place());
   if (!model) return layers.add(std::move(model.error()));
   scenario.model = std::move(*model);
   if (scenario.model.layer_kinds.size() > kMaxLayerKinds) {
@@ -73,22 +102,19 @@ void read_cluster_key(Layers& layers, Scenario& scenario) {
 
 void read_training(Layers& layers, Scenario& scenario) {
   TrainingSetup& training = scenario.training;
+  std::optional<Count> length, batch;
   if (const auto node = layers.required("training.sequence_length")) {
-    training.sequence_length = count_of(*node, {"tokens"}).value;
-    if (training.sequence_length > kLongestSequence) {
-      node->error(fmt::format("{} tokens; at most {}", training.sequence_length, kLongestSequence));
-      training.sequence_length = 1;
-    }
+    length = count_of(*node, {"tokens"}, kLongestSequence);
+    if (length) training.sequence_length = length->value;
   }
   if (const auto node = layers.required("training.global_batch")) {
-    const Count batch = count_of(*node, {"tokens", "sequences"});
-    const std::int64_t length = std::max<std::int64_t>(training.sequence_length, 1);
-    training.global_batch = batch.value;
-    if (batch.unit == "tokens") {
-      training.global_batch = batch.value / length;
-      if (training.sequence_length > 0 && batch.value % length != 0) {
+    batch = count_of(*node, {"tokens", "sequences"}, kMostTokens);
+    if (batch) training.global_batch = batch->value;
+    if (length && batch && batch->unit == "tokens") {
+      training.global_batch = batch->value / length->value;
+      if (batch->value % length->value != 0) {
         node->error(fmt::format("{} tokens are not whole sequences of {} tokens; nearest: {} sequences",
-                                batch.value, length, std::max<std::int64_t>(training.global_batch, 1)));
+                                batch->value, length->value, std::max<std::int64_t>(training.global_batch, 1)));
       }
     }
   }
@@ -98,19 +124,17 @@ void read_training(Layers& layers, Scenario& scenario) {
 }
 
 void read_frameworks(Layers& layers, Scenario& scenario) {
-  std::vector<std::string> names = {"megatron-core"};
-  std::optional<Node> node = layers.find("framework");
-  if (node) {
-    names.clear();
-    for (const Node& item : node->items(true)) names.push_back(item.text());
-  }
-  for (const std::string& name : names) {
-    auto traits = find_framework(name, node ? node->place() : Place{});
-    if (!traits) {
-      layers.add(std::move(traits.error()));
-    } else {
-      scenario.frameworks.push_back(std::move(*traits));
-    }
+  const auto add = [&](std::string_view name, Place place) {
+    auto traits = find_framework(name, std::move(place));
+    if (!traits) return layers.add(std::move(traits.error()));
+    const bool known = std::any_of(scenario.frameworks.begin(), scenario.frameworks.end(),
+                                   [&](const FrameworkTraits& other) { return other.name == traits->name; });
+    if (!known) scenario.frameworks.push_back(std::move(*traits));
+  };
+  const auto node = layers.find("framework");
+  if (!node) return add("megatron-core", {});
+  for (const Node& item : values_of(*node)) {
+    if (const auto name = text_of(item)) add(*name, item.place());
   }
 }
 
@@ -119,7 +143,7 @@ std::vector<Precision> read_precision(const Layers& layers) {
   std::vector<std::string_view> names;
   for (const auto& row : kPrecisions) names.push_back(row.name);
   if (const auto node = layers.find("precision")) {
-    for (const Node& item : node->items(true)) precision.push_back(static_cast<Precision>(item.one_of(names)));
+    for (const Node& item : values_of(*node)) add_distinct(precision, static_cast<Precision>(item.one_of(names)));
   }
   if (precision.empty()) precision.push_back(Precision::bf16);
   return precision;
@@ -130,11 +154,7 @@ void read_integers(const Layers& layers, const std::string& path, std::int64_t h
   const auto node = layers.find(path);
   if (!node) return;
   out.clear();
-  for (const Node& item : node->items(true)) {
-    const int value = static_cast<int>(item.integer(1, high));
-    if (std::find(out.begin(), out.end(), value) == out.end()) out.push_back(value);
-  }
-  if (out.empty()) node->error("an empty list leaves nothing to search");
+  for (const Node& item : values_of(*node)) add_distinct(out, static_cast<int>(item.integer(1, high)));
 }
 
 void read_policies(Layers& layers, const std::string& path, SearchSpace& space) {
@@ -142,12 +162,14 @@ void read_policies(Layers& layers, const std::string& path, SearchSpace& space) 
   if (!node) return;
   space.recompute.clear();
   space.every_full_depth = false;
-  for (const Node& item : node->items(true)) {
-    auto policy = parse_recompute(item.text(), item.place());
+  for (const Node& item : values_of(*node)) {
+    const auto text = text_of(item);
+    if (!text) continue;
+    auto policy = parse_recompute(*text, item.place());
     if (!policy) {
       layers.add(std::move(policy.error()));
-    } else if (std::find(space.recompute.begin(), space.recompute.end(), *policy) == space.recompute.end()) {
-      space.recompute.push_back(*policy);
+    } else {
+      add_distinct(space.recompute, *policy);
     }
   }
   if (distinct_policies(space).size() > kMaxPolicies) {
@@ -170,23 +192,26 @@ void read_space(Layers& layers, const std::string& section, Scenario& scenario) 
   read_integers(layers, at("micro_batch"), 1'000'000, space.micro_batch);
   if (const auto node = layers.find(at("sequence_parallel"))) {
     space.sequence_parallel.clear();
-    for (const Node& item : node->items(true)) space.sequence_parallel.push_back(item.boolean());
+    for (const Node& item : values_of(*node)) add_distinct(space.sequence_parallel, item.boolean());
   }
   if (const auto node = layers.find(at("zero"))) {
     space.zero.clear();
-    for (const Node& item : node->items(true)) space.zero.push_back(static_cast<ZeroStage>(item.integer(0, 3)));
-    if (space.zero.empty()) node->error("an empty list leaves nothing to search");
+    for (const Node& item : values_of(*node)) add_distinct(space.zero, static_cast<ZeroStage>(item.integer(0, 3)));
   }
   read_policies(layers, at("recompute"), space);
   if (const auto node = layers.find(at("schedule"))) {
     std::vector<std::string_view> names;
     for (const auto* schedule : schedules()) names.push_back(schedule->name);
-    for (const Node& item : node->items(true)) space.schedules.push_back(static_cast<int>(item.one_of(names)));
+    for (const Node& item : values_of(*node)) add_distinct(space.schedules, static_cast<int>(item.one_of(names)));
   }
-  for (const int gpus : space.gpus) {
-    if (gpus > scenario.cluster.devices()) {
-      layers.error(fmt::format("{} GPUs, but the cluster has {}", gpus, scenario.cluster.devices()), at("gpus"));
-    }
+}
+
+/// What can be judged only with a sound cluster.
+void check_gpus(Layers& layers, const std::string& section, const Scenario& scenario) {
+  for (const int gpus : scenario.space.gpus) {
+    if (gpus <= scenario.cluster.devices()) continue;
+    layers.error(fmt::format("{} GPUs, but the cluster has {}", gpus, scenario.cluster.devices()),
+                 fmt::format("{}.gpus", section));
   }
 }
 
@@ -217,6 +242,7 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   plan.schedule = static_cast<std::uint8_t>(single(space.schedules, "schedule", default_schedule(plan.vpp)));
   plan.precision = space.precision.front();
   const int gpus = single(space.gpus, "gpus", scenario.cluster.devices());
+  if (!layers.errors().empty()) return;  // wrong degrees would only be found again
   const std::int64_t model_ranks = std::int64_t{plan.tp} * plan.pp * plan.cp;
   if (gpus % model_ranks != 0) {
     layers.error(fmt::format("tp*pp*cp = {} does not divide the {} GPUs", model_ranks, gpus), section);
@@ -224,6 +250,7 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   }
   plan.dp = static_cast<int>(gpus / model_ranks);
   scenario.plan = plan;
+  scenario.plan_place = layers.place_of(section);
 }
 
 void read_rest(Layers& layers, Scenario& scenario) {
@@ -243,23 +270,27 @@ Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
   auto layers = Layers::make(file, given, purpose);
   if (!layers) return fail(std::move(layers.error()));
   Scenario scenario;
-  if (layers->has_file()) check_keys(layers->file_root());
+  if (layers->has_file()) {
+    check_keys(layers->file_root());
+    if (!layers->file_root().is_map()) return fail(layers->errors());
+  }
   read_model(*layers, scenario);
   read_cluster_key(*layers, scenario);
   read_training(*layers, scenario);
   read_frameworks(*layers, scenario);
   read_rest(*layers, scenario);
   const auto precision = read_precision(*layers);
-  // Defaults of the space depend on a sound model, cluster and job.
-  if (Errors errors = layers->errors(); !errors.empty()) return fail(std::move(errors));
-
-  const Job job{&scenario.model, &scenario.cluster, scenario.training};
-  scenario.space = default_space(job, scenario.frameworks, precision);
-  if (purpose == Purpose::search) {
-    read_space(*layers, "search", scenario);
-  } else if (layers->find("plan")) {
-    read_space(*layers, "plan", scenario);
-    read_plan(*layers, "plan", scenario);
+  // Defaults of the space depend on a sound model, cluster and job; its mistakes are found in any case.
+  const bool sound = layers->errors().empty();
+  if (sound) {
+    const Job job{&scenario.model, &scenario.cluster, scenario.training};
+    scenario.space = default_space(job, scenario.frameworks, precision);
+  }
+  const std::string section = purpose == Purpose::search ? "search" : "plan";
+  if (purpose == Purpose::search || layers->find(section)) {
+    read_space(*layers, section, scenario);
+    if (sound) check_gpus(*layers, section, scenario);
+    if (sound && purpose == Purpose::one_plan) read_plan(*layers, section, scenario);
   } else {
     layers->error("no plan to simulate; add a plan section or options such as --tp 8 --pp 4", "plan");
   }

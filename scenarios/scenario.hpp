@@ -34,6 +34,7 @@ struct Scenario {
   int top_k = 10;
   /// One plan to simulate, from the `plan:` section; `dp` follows from the GPU count.
   std::optional<simulator::ParallelPlan> plan;
+  Place plan_place;            ///< where the plan was asked for
 };
 
 /// One option of the command line that stands in for a key of a scenario.

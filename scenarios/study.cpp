@@ -86,18 +86,23 @@ std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<Pa
   }
   if (auto report = best_of(wide, options)) {
     const int used = report->plan.world_size();
-    return NearestFit{std::move(*report), used, false};
+    return NearestFit{std::move(*report), used, false, false};
   }
   constexpr int kMostFactor = 64;
   options.objective = {};
+  Scenario larger = study.scenario();
+  const bool assume_network = larger.cluster.topology.nics_per_node == 0;
+  if (assume_network) {
+    larger.cluster.topology.nics_per_node = 1;
+    larger.cluster.topology.nic_bandwidth = kAssumedNetwork;
+  }
   for (int factor = 2; factor <= kMostFactor; factor *= 2) {
-    Scenario larger = study.scenario();
-    larger.cluster.nodes *= factor;
+    larger.cluster.nodes = study.scenario().cluster.nodes * factor;
     const Job larger_job{&larger.model, &larger.cluster, larger.training};
     larger.space = default_space(larger_job, larger.frameworks, larger.space.precision);
     if (auto report = best_of(larger, options)) {
       const int used = report->plan.world_size();
-      return NearestFit{std::move(*report), used, true};
+      return NearestFit{std::move(*report), used, true, assume_network};
     }
   }
   return std::nullopt;

@@ -36,7 +36,12 @@ struct NearestFit {
   simulator::StepReport report;
   int gpus = 0;        ///< more than the scenario has when no plan fits there
   bool more_gpus = false;
+  /// The cluster has no network, so that more nodes were given one: see kAssumedNetwork.
+  bool assumed_network = false;
 };
+
+/// What joins more nodes of a cluster that has no network: one NIC per node.
+inline constexpr BytesPerSecond kAssumedNetwork{100e9 / 8};
 
 /// The feasible plan of the default space nearest to `wanted` (fewest doublings of degrees, then
 /// changed policies), on the scenario's GPUs; else the fastest plan on the smallest multiple of its

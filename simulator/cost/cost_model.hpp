@@ -1,24 +1,14 @@
 #pragma once
 // Operators and collectives -> seconds. The interface that every profile fills.
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "core/collective.hpp"
 #include "core/operator.hpp"
+#include "simulator/calibration/prediction.hpp"
 
 namespace foreplan::simulator {
-
-/// What a predicted time rests on.
-enum class Basis : std::uint8_t { measured, interpolated, extrapolated, datasheet };
-inline constexpr int kBasisCount = 4;
-constexpr std::string_view name(Basis b) {
-  constexpr std::array<std::string_view, kBasisCount> kNames = {"measured", "interpolated", "extrapolated",
-                                                               "datasheet"};
-  return kNames[static_cast<std::size_t>(b)];
-}
 
 struct Estimate {
   double time_s = 0;

@@ -16,10 +16,11 @@ Result<PartSet> parse_modules(std::string_view text, const Place& place) {
   PartSet set = 0;
   std::vector<std::string_view> known = {"none", "full", "full:N"};
   for (const auto& module : recompute_modules()) known.push_back(module.name);
-  while (!text.empty()) {
+  for (bool more = !text.empty(); more;) {
     const auto plus = text.find('+');
     const std::string_view word = text.substr(0, plus);
-    text = plus == std::string_view::npos ? std::string_view{} : text.substr(plus + 1);
+    more = plus != std::string_view::npos;
+    if (more) text.remove_prefix(plus + 1);
     PartSet found = 0;
     for (const auto& module : recompute_modules()) {
       if (module.name == word) found = module.parts;

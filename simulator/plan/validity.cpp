@@ -72,6 +72,15 @@ Rule violated_recompute(const ParallelPlan& plan, const ModelSpec& model) {
   return Rule::none;
 }
 
+/// First FFN or shared-expert width that tensor parallelism does not divide.
+std::int64_t undivided_width(const ModelSpec& model, int tp) {
+  for (const auto& kind : model.layer_kinds) {
+    if (kind.ffn && kind.ffn->hidden % tp != 0) return kind.ffn->hidden;
+    if (kind.moe && kind.moe->shared_hidden % tp != 0) return kind.moe->shared_hidden;
+  }
+  return 0;
+}
+
 std::string divisors(std::int64_t n) {
   std::vector<std::int64_t> found;
   for (std::int64_t d = 1; d <= n && found.size() < 16; ++d) {
@@ -134,7 +143,7 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
                          first.attention.kv_heads);
     case Rule::ffn_divides_by_tp:
       return fmt::format("tp: {} does not divide the FFN width {}", plan.tp,
-                         first.ffn ? first.ffn->hidden : first.moe->shared_hidden);
+                         undivided_width(model, plan.tp));
     case Rule::sequence_parallel_needs_tp: return "sequence_parallel: needs tp > 1";
     case Rule::moe_tp_needs_sequence_parallel:
       return "sequence_parallel: a mixture-of-experts model with tp > 1 needs it";

@@ -94,7 +94,8 @@ TEST_F(StoreDiskFull, TheMessageSaysWhatIsSafeAndWhatToDo) {
   const fs::path file = folder_.path() / "store.db";
   { Store store = writable(file); }
   const ChildEnd end = in_child([&] {
-    limit_file_size(64 * 1024);
+    constexpr rlim_t kSmall = 65'536;
+    limit_file_size(kSmall);
     const StoreError error = store_error([&] {
       Store store = writable(file);
       search_.complete(store);

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -128,7 +129,8 @@ TEST_F(StoreOpen, ATruncatedDatabaseIsCorrupt) {
 TEST_F(StoreOpen, ADamagedPageIsFoundBeforeWriting) {
   make_store(20'000);
   std::string bytes = contents(file_);
-  for (std::size_t at = 8 * 4096; at < 9 * 4096; ++at) bytes[at] = '\x5a';
+  constexpr std::size_t kPage = 4096;
+  std::fill_n(bytes.begin() + 8 * kPage, kPage, '\x5a');
   write(bytes);
   const auto before = snapshot(folder_.path());
   expect_refused(file_, AccessMode::read_write, StoreErrorKind::corrupt, "the database is damaged");

@@ -157,8 +157,9 @@ struct MiniatureSearch {
   std::size_t padding_bytes = 0;  ///< added to each plan's JSON, to fill files
 
   [[nodiscard]] std::vector<PlanRow> plans(int chunk) const {
-    std::vector<PlanRow> rows = {some_plan(3 * chunk), some_plan(3 * chunk + 1),
-                                 infeasible_plan(3 * chunk + 2)};
+    const std::int64_t first = std::int64_t{3} * chunk;
+    std::vector<PlanRow> rows = {some_plan(first), some_plan(first + 1),
+                                 infeasible_plan(first + 2)};
     for (PlanRow& row : rows) {
       row.plan_json = R"({"note": ")" + std::string(padding_bytes, 'x') + "\"}";
     }

@@ -13,7 +13,6 @@ using namespace testing_rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 class StoreRun : public ::testing::Test {
  protected:
@@ -23,6 +22,7 @@ class StoreRun : public ::testing::Test {
 
   std::vector<std::int64_t> indexes(const std::vector<PlanRow>& plans) {
     std::vector<std::int64_t> found;
+    found.reserve(plans.size());
     for (const PlanRow& plan : plans) found.push_back(plan.plan_index);
     return found;
   }

@@ -1,0 +1,188 @@
+// Laws of the step model over random valid plans of shipped models on shipped clusters.
+
+#include "tests/property/simulator_samples.hpp"
+
+#include "simulator/step/stage_terms.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace foreplan::simulator {
+namespace {
+
+using samples::PricedJob;
+
+constexpr int kCases = 200;
+
+/// Score of a plan by the search's way: shard, pipeline, score.
+StepScore scored(const StepModel& model, const ParallelPlan& plan) {
+  const ShardCosts shard = model.shard_costs(plan);
+  const auto layout = stage_layout(*model.job().model, plan.pp, plan.vpp);
+  PipelineCosts pipeline;
+  model.pipeline_costs(plan, shard, layout, pipeline);
+  return model.score(plan, shard, pipeline, model.policy_of(plan.recompute));
+}
+
+/// Step time of the same plan on a cluster with some rates multiplied.
+double step_time_with(const PricedJob& question, const ParallelPlan& plan, const scenarios::RateScale& scale) {
+  const PricedJob faster(question.model, scenarios::apply_scale(question.cluster, scale),
+                         question.frameworks.front(), question.training, samples::policies());
+  return scored(faster.step, plan).step_time_s;
+}
+
+TEST(StepLaws, FasterHardwareNeverSlowsAStep) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    const ParallelPlan plan = samples::valid_plan(*question);
+    const double factor = 1 + samples::between(1, 300) / 100.0;
+    const double before = scored(question->step, plan).step_time_s;
+    scenarios::RateScale network, scale_up, memory, compute;
+    network.network_bandwidth = scale_up.scale_up_bandwidth = factor;
+    memory.memory_bandwidth = compute.compute = factor;
+    RC_LOG() << to_text(plan) << " x" << factor << " on " << question->cluster.name << " of "
+             << question->frameworks[0].name << " " << question->model.name << "\n";
+    RC_ASSERT(step_time_with(*question, plan, network) <= before * (1 + 1e-12));
+    RC_ASSERT(step_time_with(*question, plan, scale_up) <= before * (1 + 1e-12));
+    RC_ASSERT(step_time_with(*question, plan, memory) <= before * (1 + 1e-12));
+    RC_ASSERT(step_time_with(*question, plan, compute) <= before * (1 + 1e-12));
+  });
+}
+
+TEST(StepLaws, KindsOfTimeAddUpToTheStep) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    const StepReport report = question->step.explain(samples::valid_plan(*question));
+    RC_LOG() << to_text(report.plan) << "\n";
+    for (const double kind_s : report.time.cost.time_s) RC_ASSERT(kind_s >= 0);
+    RC_ASSERT(std::abs(report.time.cost.total_s() / report.time.step_time_s - 1) < 1e-9);
+    const auto& basis = report.time.cost.basis_s;
+    RC_ASSERT(std::abs(std::accumulate(basis.begin(), basis.end(), 0.0) / report.time.step_time_s - 1) < 1e-9);
+  });
+}
+
+TEST(StepLaws, ExplanationAndScoreAgreeBitForBit) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    const ParallelPlan plan = samples::valid_plan(*question);
+    const StepReport report = question->step.explain(plan);
+    const StepScore score = scored(question->step, plan);
+    RC_LOG() << to_text(plan) << "\n";
+    RC_ASSERT(report.time.step_time_s == score.step_time_s);
+    RC_ASSERT(report.memory.device_total() == score.peak_bytes);
+  });
+}
+
+TEST(StepLaws, IntervalHoldsThePoint) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    const StepBreakdown time = question->step.explain(samples::valid_plan(*question)).time;
+    RC_ASSERT(time.low_s > 0 && time.low_s < time.step_time_s);
+    RC_ASSERT(time.high_s > time.step_time_s && std::isfinite(time.high_s));
+  });
+}
+
+TEST(StepLaws, AStepTakesAtLeastTheComputeOfItsBusiestStage) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    const StepReport report = question->step.explain(samples::valid_plan(*question));
+    const double m = static_cast<double>(report.time.micro_batches);
+    for (const StageReport& stage : report.stages) {
+      RC_ASSERT(report.time.step_time_s >= m * (stage.forward_s + stage.backward_s) * (1 - 1e-12));
+    }
+    RC_ASSERT(report.time.hfu <= 1);
+    RC_ASSERT(report.time.mfu_causal <= report.time.mfu);
+    RC_ASSERT(report.time.bubble_fraction >= 0 && report.time.bubble_fraction < 1);
+  });
+}
+
+TEST(StepLaws, StagesCoverTheModelAndThePeakIsTheWorst) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    const StepReport report = question->step.explain(samples::valid_plan(*question));
+    RC_ASSERT(static_cast<int>(report.stages.size()) == report.plan.pp);
+    int layers = 0;
+    double worst = 0;
+    for (const StageReport& stage : report.stages) {
+      layers += stage.layers;
+      worst = std::max(worst, stage.memory.device_total());
+    }
+    RC_ASSERT(layers == question->model.layer_count());
+    RC_ASSERT(worst == report.memory.device_total());
+  });
+}
+
+TEST(StepLaws, RecomputationNeverKeepsMoreOrRunsFaster) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    ParallelPlan plan = samples::valid_plan(*question);
+    plan.recompute = {};
+    const StepReport none = question->step.explain(plan);
+    plan.recompute = {RecomputeGranularity::full, 0, 0};
+    const StepReport full = question->step.explain(plan);
+    for (const RecomputePolicy& policy : samples::policies()) {
+      plan.recompute = policy;
+      const StepReport report = question->step.explain(plan);
+      for (std::size_t i = 0; i < report.stages.size(); ++i) {
+        const double kept = report.stages[i].memory.activations;
+        RC_ASSERT(kept <= none.stages[i].memory.activations);
+        RC_ASSERT(kept >= full.stages[i].memory.activations);
+      }
+      RC_ASSERT(report.time.hfu * report.time.step_time_s >=
+                none.time.hfu * none.time.step_time_s * (1 - 1e-12));
+    }
+    RC_ASSERT(full.time.step_time_s >= none.time.step_time_s);
+  });
+}
+
+TEST(StepLaws, DeeperFullRecomputationKeepsLessAndTakesLonger) {
+  samples::check_law(kCases, [] {
+    const auto question = samples::priced(samples::any_question());
+    ParallelPlan plan = samples::valid_plan(*question);
+    const int chunk = (question->model.layer_count() + plan.pp * plan.vpp - 1) / (plan.pp * plan.vpp);
+    double time = 0, kept = HUGE_VAL;
+    for (int depth = 1; depth <= chunk; ++depth) {
+      plan.recompute = {RecomputeGranularity::full, 0, depth};
+      const StepReport report = question->step.explain(plan);
+      RC_ASSERT(report.time.step_time_s >= time);
+      RC_ASSERT(report.stages.front().memory.activations <= kept);
+      time = report.time.step_time_s;
+      kept = report.stages.front().memory.activations;
+    }
+    plan.recompute = {RecomputeGranularity::full, 0, 0};
+    const StepReport all = question->step.explain(plan);
+    RC_ASSERT(std::abs(all.time.step_time_s / time - 1) < 1e-12);
+  });
+}
+
+// Without a pipeline and with at least two data-parallel ranks: a lone rank has nothing to share, but
+// sharding still makes buffers.
+TEST(StepLaws, MemoryFallsWithEveryZeroStage) {
+  samples::check_law(kCases, [] {
+    samples::SampledQuestion asked = samples::any_question();
+    asked.framework = "deepspeed";
+    const auto question = samples::priced(asked);
+    ParallelPlan plan = samples::valid_plan(*question);
+    plan.pp = plan.vpp = 1;
+    plan.dp = std::max(plan.dp, 2);
+    plan.schedule = static_cast<std::uint8_t>(default_schedule(1));
+    plan.recompute.layers_per_chunk = 0;
+    RC_PRE(samples::runs(*question, plan));
+    double before = HUGE_VAL;
+    for (const auto zero : {ZeroStage::replicated, ZeroStage::optimizer, ZeroStage::gradients,
+                            ZeroStage::parameters}) {
+      plan.zero = zero;
+      const double peak = scored(question->step, plan).peak_bytes;
+      RC_LOG() << to_text(plan) << " of " << question->model.name << ": " << peak / kGiB << " GiB\n";
+      RC_ASSERT(peak <= before);
+      before = peak;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace foreplan::simulator

@@ -1,0 +1,227 @@
+// Framework traits: the shipped files, what a wrong file is told, and which plans are refused.
+
+#include "simulator/frameworks/traits.hpp"
+
+#include "tests/unit/simulator/sample_questions.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace foreplan::simulator {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+const std::filesystem::path kShipped =
+    std::filesystem::path(FOREPLAN_SOURCE_DIR) / "simulator/frameworks";
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+class TraitsFile : public testing::Test {
+ protected:
+  TraitsFile() {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("foreplan-traits-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~TraitsFile() override { std::filesystem::remove_all(folder_); }
+
+  /// What the reader says about megatron-core.yaml with one text replaced.
+  std::string mistake(const std::string& found, const std::string& instead) {
+    std::string text = text_of(kShipped / "megatron-core.yaml");
+    const auto at = text.find(found);
+    EXPECT_NE(at, std::string::npos) << found;
+    if (at == std::string::npos) return {};
+    text.replace(at, found.size(), instead);
+    const auto file = folder_ / "changed.yaml";
+    std::ofstream(file) << text;
+    const auto traits = read_framework(file);
+    return traits ? "accepted" : to_text(traits.error());
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST(ShippedFrameworks, AllReadAndAreNamedLikeTheirFiles) {
+  const auto names = framework_names();
+  ASSERT_TRUE(names) << to_text(names.error());
+  for (const auto* expected : {"deepspeed", "megatron-2022", "megatron-core", "torchtitan"}) {
+    EXPECT_THAT(*names, Contains(expected));
+  }
+  for (const auto& name : *names) {
+    const auto traits = read_framework(kShipped / (name + ".yaml"));
+    ASSERT_TRUE(traits) << to_text(traits.error());
+    EXPECT_EQ(traits->name, name);
+    EXPECT_FALSE(traits->summary.empty());
+    EXPECT_TRUE(std::is_sorted(traits->zero_stages.begin(), traits->zero_stages.end()));
+    EXPECT_TRUE(find_framework(name)) << name;
+  }
+}
+
+// ZeRO paper (Rajbhandari et al. 2020, section 3.1): K = 12 bytes of Adam state beside 16-bit weights.
+TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
+  const auto names = framework_names();
+  ASSERT_TRUE(names) << to_text(names.error());
+  for (const auto& name : *names) {
+    const auto traits = find_framework(name);
+    ASSERT_TRUE(traits) << to_text(traits.error());
+    const StateRules& states = traits->states;
+    EXPECT_EQ(states.master_bytes + states.moment_bytes, 12) << name;
+    EXPECT_EQ(states.parameter_bytes, 2) << name;
+  }
+}
+
+TEST(ShippedFrameworks, AnUnknownNameIsToldTheNearestAndAll) {
+  const auto traits = find_framework("megatron-cor", Place{.file = "a.yaml", .line = 3});
+  ASSERT_FALSE(traits);
+  EXPECT_THAT(to_text(traits.error()),
+              AllOf(HasSubstr("a.yaml:3"), HasSubstr("\"megatron-cor\""),
+                    HasSubstr("did you mean \"megatron-core\""), HasSubstr("torchtitan")));
+}
+
+TEST_F(TraitsFile, AMissingSourceIsAMistakeWithItsLine) {
+  EXPECT_THAT(mistake("{value: 2, source: \"bf16 or fp16 weights\"}", "{value: 2}"),
+              AllOf(HasSubstr("changed.yaml:3"), HasSubstr("parameter_bytes"), HasSubstr("source")));
+}
+
+TEST_F(TraitsFile, AnEmptySourceIsAMistake) {
+  EXPECT_THAT(mistake("\"bf16 or fp16 weights\"", "\"\""),
+              AllOf(HasSubstr("changed.yaml:3"), HasSubstr("source")));
+}
+
+TEST_F(TraitsFile, AnUnknownKeyIsToldTheNearest) {
+  EXPECT_THAT(mistake("gradient_bytes:", "gradient_byte:"),
+              AllOf(HasSubstr("changed.yaml:4"), HasSubstr("gradient_byte"),
+                    HasSubstr("gradient_bytes")));
+}
+
+TEST_F(TraitsFile, AnUnknownKeyInsideATraitIsAMistake) {
+  EXPECT_THAT(mistake("{value: 2, source: \"bf16", "{value: 2, note: x, source: \"bf16"),
+              AllOf(HasSubstr("changed.yaml:3"), HasSubstr("note")));
+}
+
+TEST_F(TraitsFile, AMissingTraitIsAMistake) {
+  EXPECT_THAT(mistake("overlap_cp: {value: true, source: \"TransformerEngine context_parallel.py: "
+                      "exchange of the next block beside attention\"}\n",
+                      ""),
+              HasSubstr("overlap_cp"));
+}
+
+TEST_F(TraitsFile, WrongValuesAreMistakesWithLineAndKey) {
+  EXPECT_THAT(mistake("attention: {value: fused", "attention: {value: flash"),
+              AllOf(HasSubstr("changed.yaml:7"), HasSubstr("attention"), HasSubstr("unfused")));
+  EXPECT_THAT(mistake("host_time_per_kernel: {value: 8 us", "host_time_per_kernel: {value: 8"),
+              AllOf(HasSubstr("changed.yaml:11"), HasSubstr("host_time_per_kernel")));
+  EXPECT_THAT(mistake("moment_bytes: {value: 8", "moment_bytes: {value: 17"),
+              AllOf(HasSubstr("changed.yaml:6"), HasSubstr("moment_bytes"), HasSubstr("17")));
+  EXPECT_THAT(mistake("hidden_cost_fraction: {value: 0.15", "hidden_cost_fraction: {value: 1.5"),
+              AllOf(HasSubstr("hidden_cost_fraction"), HasSubstr("1.5")));
+  EXPECT_THAT(mistake("tensor_parallel: {value: true", "tensor_parallel: {value: yes"),
+              HasSubstr("tensor_parallel"));
+  EXPECT_THAT(mistake("zero_stages: {value: [0, 1]", "zero_stages: {value: [0, 4]"),
+              AllOf(HasSubstr("zero_stages"), HasSubstr("4")));
+}
+
+TEST_F(TraitsFile, NoZeroStageAtAllIsAMistake) {
+  EXPECT_THAT(mistake("zero_stages: {value: [0, 1]", "zero_stages: {value: []"),
+              HasSubstr("at least one stage"));
+}
+
+TEST_F(TraitsFile, ATraitWithoutItsMappingIsAMistake) {
+  EXPECT_THAT(mistake("parameter_bytes: {value: 2, source: \"bf16 or fp16 weights\"}",
+                      "parameter_bytes: 2"),
+              AllOf(HasSubstr("changed.yaml:3"), HasSubstr("parameter_bytes")));
+}
+
+TEST_F(TraitsFile, AllMistakesAreReportedInOneGo) {
+  const std::string text = mistake("attention: {value: fused", "attention: {value: flash, extra: 1");
+  EXPECT_THAT(text, AllOf(HasSubstr("flash"), HasSubstr("extra")));
+}
+
+TEST_F(TraitsFile, AMissingFileIsAMistake) {
+  const auto traits = read_framework(folder_ / "absent.yaml");
+  ASSERT_FALSE(traits);
+  EXPECT_THAT(to_text(traits.error()), HasSubstr("absent.yaml"));
+}
+
+/// The refusal's text; the search's answer must agree with it.
+std::string refused(const FrameworkTraits& traits, const ParallelPlan& plan,
+                    const models::ModelSpec& model = samples::dense_model()) {
+  const std::string text = refusal(traits, plan, model);
+  EXPECT_EQ(refuses(traits, plan, model), !text.empty());
+  return text;
+}
+
+TEST(FrameworkRefusal, NamesTheParallelismThatIsMissing) {
+  FrameworkTraits traits = samples::plain_framework();
+  traits.supports_tensor_parallel = traits.supports_pipeline = false;
+  traits.supports_context_parallel = traits.supports_expert_parallel = false;
+  ParallelPlan plan;
+  EXPECT_EQ(refused(traits, plan), "");
+  plan.tp = 2;
+  EXPECT_EQ(refused(traits, plan), "plain does not do tensor parallelism");
+  plan = {};
+  plan.pp = 2;
+  EXPECT_EQ(refused(traits, plan), "plain does not do pipeline parallelism");
+  plan = {};
+  plan.cp = 2;
+  EXPECT_EQ(refused(traits, plan), "plain does not do context parallelism");
+  plan = {};
+  plan.ep = 2;
+  EXPECT_EQ(refused(traits, plan), "plain does not do expert parallelism");
+}
+
+TEST(FrameworkRefusal, NamesTheZeroStagesThatExist) {
+  FrameworkTraits traits = samples::plain_framework();
+  traits.zero_stages = {ZeroStage::replicated, ZeroStage::optimizer};
+  ParallelPlan plan;
+  plan.zero = ZeroStage::parameters;
+  EXPECT_EQ(refused(traits, plan), "plain has no ZeRO-3; choose one of 0, 1");
+  plan.zero = ZeroStage::optimizer;
+  EXPECT_EQ(refused(traits, plan), "");
+}
+
+TEST(FrameworkRefusal, NamesTheHighestZeroStageInsideAPipeline) {
+  FrameworkTraits traits = samples::plain_framework();
+  traits.max_zero_with_pipeline = ZeroStage::optimizer;
+  ParallelPlan plan;
+  plan.zero = ZeroStage::gradients;
+  EXPECT_EQ(refused(traits, plan), "");
+  plan.pp = 2;
+  EXPECT_EQ(refused(traits, plan),
+            "plain allows at most ZeRO-1 with pipeline parallelism, the plan has ZeRO-2");
+}
+
+TEST(FrameworkRefusal, UlyssesSplitsQueryAndKvHeads) {
+  FrameworkTraits traits = samples::plain_framework();
+  traits.context_parallel = models::ContextParallelKind::ulysses;
+  ParallelPlan plan;
+  plan.tp = 2;
+  plan.cp = 2;
+  EXPECT_EQ(refused(traits, plan), "");  // 4 KV heads over tp * cp = 4
+  plan.cp = 4;
+  EXPECT_THAT(refused(traits, plan), AllOf(HasSubstr("Ulysses"), HasSubstr("tp * cp = 8")));
+  models::ModelSpec latent = samples::dense_model();  // every query head has its own key
+  latent.layer_kinds[0].attention.latent = models::LatentAttention{};
+  EXPECT_EQ(refused(traits, plan, latent), "");
+  traits.context_parallel = models::ContextParallelKind::ring;
+  EXPECT_EQ(refused(traits, plan), "");
+}
+
+}  // namespace
+}  // namespace foreplan::simulator

@@ -1,0 +1,204 @@
+// A unit costed by hand: one operator or two, a collective, launches.
+
+#include "simulator/step/unit_cost.hpp"
+
+#include "tests/unit/simulator/sample_questions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace foreplan::simulator {
+namespace {
+
+Operator kernel(OperatorKind kind, Pass pass, Part part, std::string_view label, double flop = 0) {
+  Operator op;
+  op.kind = kind;
+  op.pass = pass;
+  op.part = part;
+  op.label = label;
+  op.flops = Flops{flop};
+  return op;
+}
+
+/// fc1 and its activation: a GEMM forward and two backward, an elementwise kernel each way.
+models::RankGraph small_graph() {
+  models::RankGraph graph;
+  graph.operators = {
+      kernel(OperatorKind::gemm, Pass::forward, Part::fc1, "fc1", 100),
+      kernel(OperatorKind::activation, Pass::forward, Part::activation, "act", 7),
+      kernel(OperatorKind::activation, Pass::dgrad, Part::activation, "act", 7),
+      kernel(OperatorKind::gemm, Pass::dgrad, Part::fc1, "fc1", 100),
+      kernel(OperatorKind::gemm, Pass::wgrad, Part::fc1, "fc1", 100),
+  };
+  graph.saved = {{"input", Part::residual, Bytes{1000}, true},
+                 {"fc1_output", Part::fc1, Bytes{300}, false},
+                 {"activation_output", Part::activation, Bytes{20}, false}};
+  graph.boundary = Bytes{1000};
+  graph.transient = Bytes{50};
+  graph.parameters = {.dense = 11, .expert = 13, .fp8_cached = 17};
+  return graph;
+}
+
+class UnitCosting : public testing::Test {
+ protected:
+  UnitCosting() {
+    cost_.gemm_s = 1e-3;
+    cost_.bandwidth_s = 1e-4;
+    cost_.collective_s = 4e-4;
+    context_.cost = &cost_;
+    context_.framework = &framework_;
+    context_.groups.fill(GroupPlacement{8, 8, 1});
+    context_.policies = policies_;
+  }
+  [[nodiscard]] UnitCost costed(const models::RankGraph& graph) const {
+    return cost_unit(graph, context_);
+  }
+  /// The graph with one collective in a pass, hidden behind an operator where that is named.
+  static models::RankGraph with_collective(ParallelGroup group, Pass pass,
+                                           std::string_view behind = {},
+                                           Pass behind_pass = Pass::wgrad, int count = 1) {
+    models::RankGraph graph = small_graph();
+    graph.collectives = {{{CollectiveKind::all_reduce, group, Bytes{64}},
+                          pass, Part::fc1, behind, behind_pass, count}};
+    return graph;
+  }
+
+  samples::FixedCost cost_;
+  FrameworkTraits framework_ = samples::plain_framework();
+  std::vector<RecomputePolicy> policies_ = {
+      {},
+      {RecomputeGranularity::full, 0, 0},
+      {RecomputeGranularity::selective, part_bit(Part::activation), 0}};
+  UnitContext context_;
+};
+
+TEST_F(UnitCosting, PassesAddTheirKernelsByKind) {
+  const UnitCost unit = costed(small_graph());
+  EXPECT_DOUBLE_EQ(unit.forward_s, 1.1e-3);
+  EXPECT_DOUBLE_EQ(unit.backward_s, 2.1e-3);
+  EXPECT_DOUBLE_EQ(unit.forward[CostKind::gemm], 1e-3);
+  EXPECT_DOUBLE_EQ(unit.forward[CostKind::elementwise], 1e-4);
+  EXPECT_DOUBLE_EQ(unit.backward[CostKind::gemm], 2e-3);
+  EXPECT_DOUBLE_EQ(unit.forward.basis_s[static_cast<std::size_t>(Basis::measured)], 1.1e-3);
+}
+
+TEST_F(UnitCosting, ErrorsOfOneKindAddAndKindsAreIndependent) {
+  const UnitCost unit = costed(small_graph());
+  EXPECT_DOUBLE_EQ(unit.backward.error_s[static_cast<std::size_t>(CostKind::gemm)], 2 * 1e-4);
+  EXPECT_DOUBLE_EQ(unit.backward.total_error_s(), std::hypot(2 * 1e-4, 3e-5));
+}
+
+TEST_F(UnitCosting, CountsAreTakenOver) {
+  const UnitCost unit = costed(small_graph());
+  EXPECT_EQ(unit.tensor_flops, 300);  // GEMMs and attention only
+  EXPECT_EQ(unit.full_saved_bytes, 1320);
+  EXPECT_EQ(unit.transient_bytes, 50);
+  EXPECT_EQ(unit.dense_parameters, 11);
+  EXPECT_EQ(unit.expert_parameters, 13);
+  EXPECT_EQ(unit.fp8_copy_bytes, 17);
+  context_.fp8_keeps_transpose = true;
+  EXPECT_EQ(costed(small_graph()).fp8_copy_bytes, 34);
+}
+
+TEST_F(UnitCosting, ElementwiseTrafficScalesElementwiseKernelsOnly) {
+  framework_.elementwise_traffic = 3;
+  const UnitCost unit = costed(small_graph());
+  EXPECT_DOUBLE_EQ(unit.forward[CostKind::elementwise], 3e-4);
+  EXPECT_DOUBLE_EQ(unit.forward[CostKind::gemm], 1e-3);
+}
+
+TEST_F(UnitCosting, HostThatLaunchesInTimeCostsLittle) {
+  framework_.host_time_per_kernel_s = 1e-5;  // two launches: 20 us beside 1.1 ms
+  const UnitCost unit = costed(small_graph());
+  EXPECT_GT(unit.forward[CostKind::host], 0);
+  EXPECT_LT(unit.forward[CostKind::host], 1e-4 * unit.forward_s);
+}
+
+TEST_F(UnitCosting, SlowHostSetsTheTime) {
+  framework_.host_time_per_kernel_s = 0.1;
+  EXPECT_NEAR(costed(small_graph()).forward_s, 0.2, 1e-6);
+  EXPECT_NEAR(costed(small_graph()).backward_s, 0.3, 1e-6);
+}
+
+TEST_F(UnitCosting, HostAndDeviceCombineAsAFourNorm) {
+  framework_.host_time_per_kernel_s = 0.5 * 1.1e-3;  // as long as the device in forward
+  const UnitCost unit = costed(small_graph());
+  EXPECT_NEAR(unit.forward_s, std::pow(2, 0.25) * 1.1e-3, 1e-15);
+  const double host = 3 * 0.5 * 1.1e-3;
+  EXPECT_NEAR(unit.backward_s, std::pow(std::pow(2.1e-3, 4) + std::pow(host, 4), 0.25), 1e-15);
+}
+
+TEST_F(UnitCosting, ExposedCollectiveAddsItsTimeToItsKind) {
+  const UnitCost tp = costed(with_collective(ParallelGroup::tp, Pass::forward));
+  EXPECT_DOUBLE_EQ(tp.forward[CostKind::tp], 4e-4);
+  EXPECT_DOUBLE_EQ(tp.forward_s, 1.5e-3);
+  EXPECT_DOUBLE_EQ(tp.backward_s, 2.1e-3);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::ep, Pass::dgrad)).backward[CostKind::ep], 4e-4);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::etp, Pass::dgrad)).backward[CostKind::ep], 4e-4);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::cp, Pass::dgrad)).backward[CostKind::cp], 4e-4);
+}
+
+TEST_F(UnitCosting, OverlapHidesACollectiveBehindItsOperator) {
+  const auto graph = with_collective(ParallelGroup::tp, Pass::dgrad, "fc1");
+  EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::tp], 4e-4);  // the framework does not overlap
+  framework_.overlap_tp_backward = true;
+  EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::tp], 0);
+  framework_.hidden_cost_fraction = 0.25;
+  EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::tp], 1e-4);
+}
+
+TEST_F(UnitCosting, WhatSticksOutOfTheOperatorIsExposed) {
+  framework_.overlap_tp_backward = true;
+  const auto thrice = with_collective(ParallelGroup::tp, Pass::dgrad, "fc1", Pass::wgrad, 3);
+  EXPECT_NEAR(costed(thrice).backward[CostKind::tp], 3 * 4e-4 - 1e-3, 1e-15);
+  framework_.hidden_cost_fraction = 0.25;
+  EXPECT_NEAR(costed(thrice).backward[CostKind::tp], 3 * 4e-4 - 0.75 * 1e-3, 1e-15);
+}
+
+TEST_F(UnitCosting, ContextParallelOverlapIsATraitOfItsOwn) {
+  const auto graph = with_collective(ParallelGroup::cp, Pass::dgrad, "fc1");
+  framework_.overlap_tp_backward = true;
+  EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::cp], 4e-4);
+  framework_.overlap_cp = true;
+  EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::cp], 0);
+}
+
+TEST_F(UnitCosting, NoPolicyRecomputesNothing) {
+  const PolicyCost& none = costed(small_graph()).policies[0];
+  EXPECT_EQ(none.saved_bytes, 1320);
+  EXPECT_EQ(none.recompute_s, 0);
+  EXPECT_EQ(none.tensor_flops, 0);
+}
+
+TEST_F(UnitCosting, FullPolicyKeepsTheBorderAndRepeatsTheForward) {
+  const UnitCost unit = costed(with_collective(ParallelGroup::tp, Pass::forward));
+  const PolicyCost& full = unit.policies[1];
+  EXPECT_EQ(full.saved_bytes, 1000);
+  EXPECT_DOUBLE_EQ(full.recompute_s, unit.forward_s);
+  EXPECT_DOUBLE_EQ(full.extra[CostKind::recompute], 1.1e-3);
+  EXPECT_DOUBLE_EQ(full.extra[CostKind::tp], 4e-4);  // collectives repeat too
+  EXPECT_EQ(full.tensor_flops, 100);
+}
+
+TEST_F(UnitCosting, SelectivePolicyRepeatsItsPartsAndDropsTheirTensors) {
+  const PolicyCost& selective = costed(small_graph()).policies[2];
+  EXPECT_EQ(selective.saved_bytes, 1300);
+  EXPECT_DOUBLE_EQ(selective.recompute_s, 1e-4);
+  EXPECT_EQ(selective.tensor_flops, 0);
+}
+
+TEST(CostVectorTest, SumsTimesErrorsAndBases) {
+  CostVector one, sum;
+  one.add(CostKind::gemm, {2, 0.5, Basis::datasheet}, 3);
+  EXPECT_EQ(one[CostKind::gemm], 6);
+  EXPECT_EQ(one.total_error_s(), 3);
+  sum.add(one, 2);
+  sum.add(CostKind::tp, {8, 1, Basis::measured});
+  EXPECT_EQ(sum.total_s(), 20);
+  EXPECT_EQ(sum.total_error_s(), 10);  // hypot(6, 8)
+  EXPECT_EQ(sum.basis_s[static_cast<std::size_t>(Basis::datasheet)], 12);
+}
+
+}  // namespace
+}  // namespace foreplan::simulator
