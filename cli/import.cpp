@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <unordered_map>
 
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
@@ -27,6 +28,15 @@ using Json = nlohmann::ordered_json;
 using results::FileReport;
 using results::LineReport;
 
+/// Shorter than what find_device says: it may stand in a report once per row.
+tl::unexpected<Errors> unknown_device(std::string_view name) {
+  const auto names = scenarios::device_names();
+  if (!names) return fail(names.error());
+  const auto near = nearest(name, {names->begin(), names->end()});
+  return fail(fmt::format("unknown device {}{}; foreplan devices lists the known ones", in_quotes(name),
+                          near.empty() ? "" : fmt::format(", did you mean {}", in_quotes(near))));
+}
+
 /// What the data sheet of the named device allows. Names in files of measurements are names: none
 /// is opened as a file.
 Result<results::DeviceLimits> limits_of(std::string_view name) {
@@ -34,10 +44,14 @@ Result<results::DeviceLimits> limits_of(std::string_view name) {
     return fail(fmt::format("{} is not a device name; foreplan devices lists them", in_quotes(name)));
   }
   const auto device = scenarios::find_device(name);
-  if (!device) return fail(device.error());
-  results::DeviceLimits limits{.name = device->name, .memory_bandwidth = device->memory_bandwidth,
-                               .cache = device->l2_cache, .link_bandwidth = device->scale_up_bandwidth};
+  if (!device) return unknown_device(name);
+  results::DeviceLimits limits;
+  limits.name = device->name;
   limits.short_name = scenarios::canonical_name(name) != scenarios::canonical_name(device->name);
+  limits.memory_bandwidth = device->memory_bandwidth;
+  limits.cache = device->l2_cache;
+  limits.link = device->scale_up_link;
+  limits.link_bandwidth = device->scale_up_bandwidth;
   for (const DTypeTraits& row : kDTypes) limits.peak[static_cast<std::size_t>(row.dtype)] = device->peak(row.dtype);
   return limits;
 }
@@ -62,7 +76,7 @@ void replace_file(const fs::path& file, const std::string& text) {
   }
 }
 
-/// Lines of one reason, the numbers that differ from line to line left aside.
+/// The lines that have one reason.
 struct ReasonGroup {
   std::string reason;
   std::vector<int> lines;
@@ -70,13 +84,11 @@ struct ReasonGroup {
 
 std::vector<ReasonGroup> grouped(const std::vector<LineReport>& lines) {
   std::vector<ReasonGroup> groups;
+  std::unordered_map<std::string_view, std::size_t> known;
   for (const LineReport& line : lines) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const ReasonGroup& g) { return g.reason == line.reason; });
-    if (same == groups.end()) {
-      groups.push_back({line.reason, {line.line}});
-    } else {
-      same->lines.push_back(line.line);
-    }
+    const auto [at, is_new] = known.try_emplace(line.reason, groups.size());
+    if (is_new) groups.push_back({line.reason, {}});
+    groups[at->second].lines.push_back(line.line);
   }
   return groups;
 }

@@ -81,8 +81,9 @@ void insert_rows(const Database& database, const MeasurementSet& set, std::span<
   std::string scratch;
   for (const Row& row : rows_of<Row>(set)) {
     FOREPLAN_ASSERT(row.file < imports.size(), "a stored measurement must come from a logged file");
-    const auto line = row.line == 0 ? std::optional<std::int64_t>{} : std::int64_t{row.line};
-    insert.bind(row_hash(scratch, row, set.origin_of(row)), origins[row.origin], imports[row.file], line);
+    FOREPLAN_ASSERT(row.line > 0, "and from one of its lines");
+    insert.bind(row_hash(scratch, row, set.origin_of(row)), origins[row.origin], imports[row.file],
+                std::int64_t{row.line});
     bind_row(insert, row);
     insert.bind(row.time, row.samples, text(row.flags)).run();
     added[row.file] += database.changed_rows();
@@ -121,7 +122,7 @@ class RowReader {
       Row row = read_row<Row>(select, index);
       row.origin = origins_.at(select.column<std::int64_t>(0));
       row.file = file_index(select.column<std::int64_t>(1));
-      row.line = static_cast<std::uint32_t>(select.column<std::optional<std::int64_t>>(2).value_or(0));
+      row.line = static_cast<std::uint32_t>(select.column<std::int64_t>(2));
       row.time = select.column<Seconds>(3);
       row.samples = select.column<std::optional<std::int64_t>>(4);
       const auto flags = select.column<std::string>(5);

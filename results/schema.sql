@@ -185,7 +185,7 @@ CREATE TABLE measurement_import (
   format          TEXT NOT NULL,
   imported_at_utc INTEGER NOT NULL,  -- seconds since 1970-01-01
   accepted        INTEGER NOT NULL CHECK (accepted >= 0),  -- rows that hold, new or not
-  added           INTEGER NOT NULL CHECK (added BETWEEN 0 AND accepted),  -- of these, rows that were not there yet
+  added           INTEGER NOT NULL CHECK (added BETWEEN 0 AND accepted),  -- that were new
   rejected        INTEGER NOT NULL CHECK (rejected >= 0),
   flagged         INTEGER NOT NULL CHECK (flagged BETWEEN 0 AND accepted),
   duplicates      INTEGER NOT NULL CHECK (duplicates >= 0)  -- repeated rows of the same file
@@ -211,10 +211,10 @@ CREATE INDEX measurement_origin_of_device ON measurement_origin (device);
 -- One product of matrices: C[m,n] = A[m,k] B[k,n], `batch` times.
 CREATE TABLE gemm_measurement (
   id             INTEGER PRIMARY KEY,
-  content_hash   TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 32),  -- SHA-256 of origin, fields and time, the first half
+  content_hash   TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 32),  -- SHA-256, first half
   origin         INTEGER NOT NULL REFERENCES measurement_origin (id),
   import         INTEGER NOT NULL REFERENCES measurement_import (id),  -- that brought it first
-  line           INTEGER CHECK (line >= 1),  -- in that file
+  line           INTEGER NOT NULL CHECK (line >= 1),  -- in that file
   op             TEXT NOT NULL CHECK (op IN ('gemm', 'linear', 'bmm', 'grouped_gemm')),
   m              INTEGER NOT NULL CHECK (m >= 1),  -- of one group where op is grouped_gemm
   n              INTEGER NOT NULL CHECK (n >= 1),
@@ -239,7 +239,7 @@ CREATE TABLE attention_measurement (
   content_hash  TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 32),
   origin        INTEGER NOT NULL REFERENCES measurement_origin (id),
   import        INTEGER NOT NULL REFERENCES measurement_import (id),
-  line          INTEGER CHECK (line >= 1),
+  line          INTEGER NOT NULL CHECK (line >= 1),
   phase         TEXT NOT NULL CHECK (phase IN ('prefill', 'decode', 'encoder', 'train')),
   pass          TEXT NOT NULL CHECK (pass IN ('fwd', 'bwd', 'fwd_bwd')),
   causal        INTEGER NOT NULL CHECK (causal IN (0, 1)),
@@ -267,7 +267,7 @@ CREATE TABLE collective_measurement (
   content_hash  TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 32),
   origin        INTEGER NOT NULL REFERENCES measurement_origin (id),
   import        INTEGER NOT NULL REFERENCES measurement_import (id),
-  line          INTEGER CHECK (line >= 1),
+  line          INTEGER NOT NULL CHECK (line >= 1),
   op            TEXT NOT NULL,
   ngpus         INTEGER NOT NULL CHECK (ngpus >= 1),
   nodes         INTEGER NOT NULL CHECK (nodes >= 1),
@@ -296,7 +296,7 @@ CREATE TABLE memory_measurement (
   content_hash TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 32),
   origin       INTEGER NOT NULL REFERENCES measurement_origin (id),
   import       INTEGER NOT NULL REFERENCES measurement_import (id),
-  line         INTEGER CHECK (line >= 1),
+  line         INTEGER NOT NULL CHECK (line >= 1),
   op           TEXT NOT NULL,
   pass         TEXT NOT NULL CHECK (pass IN ('fwd', 'bwd', 'fwd_bwd')),
   rows         INTEGER CHECK (rows >= 1),
@@ -318,7 +318,7 @@ CREATE TABLE moe_measurement (
   content_hash TEXT NOT NULL UNIQUE CHECK (length(content_hash) = 32),
   origin       INTEGER NOT NULL REFERENCES measurement_origin (id),
   import       INTEGER NOT NULL REFERENCES measurement_import (id),
-  line         INTEGER CHECK (line >= 1),
+  line         INTEGER NOT NULL CHECK (line >= 1),
   op           TEXT NOT NULL,
   tokens       INTEGER NOT NULL CHECK (tokens >= 1),
   hidden       INTEGER NOT NULL CHECK (hidden >= 1),

@@ -138,6 +138,13 @@ std::optional<CollectiveKind> core_kind(CollectiveOperation op) {
   return kCollectives[index].kind;
 }
 
+/// False where devices that the data sheet joins by one kind of link are joined by another: A100
+/// PCIe cards with NVLink bridges. Nothing is claimed about those.
+bool link_of_data_sheet(const CollectiveMeasurement& row, const DeviceLimits& limits) {
+  const std::string_view family = std::string_view{limits.link}.substr(0, limits.link.find_first_of("0123456789 "));
+  return row.intra_link.empty() || row.intra_link.starts_with(family);
+}
+
 double time_share(const Stated& stated, Seconds time) { return stated.time_rounding_s / time.value; }
 
 }  // namespace
@@ -175,7 +182,8 @@ Verdict check_row(const CollectiveMeasurement& row, const Stated& stated, const 
   const auto kind = core_kind(row.op);
   if (!kind || !row.bytes) return judge({}, row.time, limits);
   const double factor = traits(*kind).bus_factor(static_cast<int>(row.ngpus));
-  Verdict verdict = judge({.bus_bytes = factor * row.bytes->value}, row.time, limits);
+  const double bus_bytes = link_of_data_sheet(row, limits) ? factor * row.bytes->value : 0;
+  Verdict verdict = judge({.bus_bytes = bus_bytes}, row.time, limits);
   const double rate = row.bytes->value / row.time.value;
   const double share = time_share(stated, row.time);
   if (verdict.rejection.empty() && stated.bandwidth) {

@@ -23,7 +23,8 @@ struct DeviceLimits {
   std::array<std::optional<FlopsPerSecond>, kDTypes.size()> peak{};  ///< dense, by DType
   BytesPerSecond memory_bandwidth;
   Bytes cache;                    ///< last level
-  BytesPerSecond link_bandwidth;  ///< scale-up link, per device, one direction
+  std::string link;               ///< scale-up link by name: "NVLink4", "PCIe4"
+  BytesPerSecond link_bandwidth;  ///< of that link, per device, one direction
 };
 
 /// Finds a device by catalogue name or alias; fails with a message that suggests the nearest one.
@@ -59,12 +60,14 @@ struct FileReport {
   std::vector<std::string> notices;
 };
 
-/// One way to write measurements down.
-class ImportSink;
+class ImportSink;  // where a format puts its rows: results/import/sink.hpp
+
 struct SourceText {
   std::string_view text;
   std::string file;  ///< as named by the person
 };
+
+/// One way to write measurements down.
 struct ImportFormat {
   std::string_view name, summary;
   bool (*recognises)(std::string_view text);

@@ -109,9 +109,10 @@ struct Search::BlockRun {
     ParallelPlan plan = block.plan;
     plan.pp = shape.pp;
     plan.vpp = shape.vpp;
-    const int model_ranks = plan.tp * plan.cp * plan.pp;
+    // Listed degrees may be large: their product would overflow an int.
+    const std::int64_t model_ranks = std::int64_t{plan.tp} * plan.cp * plan.pp;
     const bool divides = block.gpus % model_ranks == 0;
-    plan.dp = divides ? block.gpus / model_ranks : 1;
+    plan.dp = divides ? static_cast<int>(block.gpus / model_ranks) : 1;
     const int default_choice = default_schedule(plan.vpp);
     for (std::size_t choice = 0; choice < schedule_choices(); ++choice) {
       const int schedule = search.space_.schedules.empty() ? default_choice : search.space_.schedules[choice];

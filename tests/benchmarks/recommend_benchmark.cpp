@@ -1,8 +1,7 @@
-// What a person waits for: one `foreplan recommend` from the start of the program to its end, with the
-// memory it took. The program is the one built beside this benchmark.
+// What a person waits for: one `foreplan recommend` from the start of the program to its end, with
+// the memory it took. The program is the one built beside this benchmark.
 
 #include <benchmark/benchmark.h>
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,7 +14,8 @@
 
 namespace {
 
-const std::string kScenario = std::string(FOREPLAN_SOURCE_DIR) + "/scenarios/llama3-70b-64xh100.yaml";
+const std::string kScenario =
+    std::string(FOREPLAN_SOURCE_DIR) + "/scenarios/llama3-70b-64xh100.yaml";
 
 /// <build>/cli/foreplan, seen from <build>/tests/benchmarks.
 std::string program() {

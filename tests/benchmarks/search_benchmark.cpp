@@ -55,7 +55,7 @@ BENCHMARK(one_core)->Unit(benchmark::kMillisecond);
 void all_cores(benchmark::State& state) { search_on(state, 0); }
 BENCHMARK(all_cores)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 
-/// TP 8, PP 8, VPP 3 on 256 GPUs, selective recomputation of the norms.
+/// TP 8, PP 8, VPP 3 on 256 GPUs.
 simulator::ParallelPlan one_plan() {
   simulator::ParallelPlan plan;
   plan.tp = 8;

@@ -51,7 +51,7 @@ inline void expect_refusal(const BadInput& input) {
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(results::testing_rows::snapshot(folder.path()), before);
-  const auto lines = outcome.err_lines();
+  const auto lines = lines_of(outcome.err);
   ASSERT_EQ(lines.size(), input.refusals.size()) << outcome.err;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     EXPECT_THAT(lines[i], ::testing::StartsWith("foreplan: "));

@@ -18,8 +18,6 @@ using results::testing_rows::TemporaryFolder;
 
 const std::vector<std::string> kVerbs = {"recommend", "simulate", "sweep", "show", "models", "devices", "clusters"};
 
-std::vector<std::string> lines_of(const std::string& text) { return Outcome{.err = text}.err_lines(); }
-
 /// Command lines of the Examples section of a verb's help, without the program's name.
 std::vector<std::vector<std::string>> examples_in(const std::string& help) {
   std::vector<std::vector<std::string>> commands;
@@ -206,7 +204,8 @@ TEST_F(Verbs, CataloguesAnswerInJson) {
   EXPECT_EQ(model["parameters"], 8030261248);  // Hugging Face meta-llama/Meta-Llama-3-8B
   expect_keys(model, {"active_parameters", "forward_flop_per_token", "layer_kinds"});
   EXPECT_GT(json_answer({"models"}).size(), 50u);
-  EXPECT_EQ(json_answer({"devices", "H100"})["peak_bf16_flop_per_s"], 989.4e12);  // NVIDIA H100 data sheet, dense
+  // NVIDIA H100 data sheet: 1979 TFLOP/s with sparsity, half of it dense.
+  EXPECT_NEAR(json_answer({"devices", "H100"})["peak_bf16_flop_per_s"].get<double>(), 989.5e12, 1e12);
   EXPECT_GT(json_answer({"devices"}).size(), 20u);
   EXPECT_EQ(json_answer({"clusters", "8x8xH100"})["devices"], 64);
   EXPECT_GT(json_answer({"clusters"}).size(), 5u);

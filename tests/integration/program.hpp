@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -37,16 +38,17 @@ struct Outcome {
   int exit_code = -1;  ///< -1 when a signal ended it
   int signal = 0;
   std::string out, err;
-  [[nodiscard]] std::vector<std::string> err_lines() const {
-    std::vector<std::string> lines;
-    for (std::size_t at = 0; at < err.size();) {
-      const auto end = std::min(err.find('\n', at), err.size());
-      lines.push_back(err.substr(at, end - at));
-      at = end + 1;
-    }
-    return lines;
-  }
 };
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
 
 /// A process that was started and not yet waited for.
 class RunningProgram {

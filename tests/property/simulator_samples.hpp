@@ -55,14 +55,14 @@ inline bool coin() { return between(0, 1) == 1; }
 template <class T, class Read>
 const T& remembered(const std::string& name, Read read) {
   static std::map<std::string, T> known;
-  const auto [at, fresh] = known.try_emplace(name);
-  if (fresh) at->second = shipped(read(name));
-  return at->second;
+  const auto at = known.find(name);
+  return at != known.end() ? at->second : known.emplace(name, shipped(read(name))).first->second;
 }
 
 inline const DatasheetEfficiencies& efficiencies_of(const ClusterSpec& cluster) {
   return remembered<DatasheetEfficiencies>(
-      cluster.device.architecture, [](const std::string& name) { return datasheet_efficiencies(name); });
+      cluster.device.architecture,
+      [](const std::string& name) { return datasheet_efficiencies(name); });
 }
 
 /// A job with what prices it; parts refer to each other, so it stays where it is made.
@@ -115,10 +115,10 @@ inline SampledQuestion any_question() {
 
 inline std::unique_ptr<PricedJob> priced(const SampledQuestion& question) {
   return std::make_unique<PricedJob>(
-      remembered<models::ModelSpec>(question.model,
-                                    [](const std::string& name) { return models::find_model(name); }),
-      remembered<ClusterSpec>(question.cluster,
-                              [](const std::string& name) { return scenarios::find_cluster(name); }),
+      remembered<models::ModelSpec>(
+          question.model, [](const std::string& name) { return models::find_model(name); }),
+      remembered<ClusterSpec>(
+          question.cluster, [](const std::string& name) { return scenarios::find_cluster(name); }),
       remembered<FrameworkTraits>(question.framework,
                                   [](const std::string& name) { return find_framework(name); }),
       training(4096, 576), policies());

@@ -1,8 +1,7 @@
 // Laws of the search: the same answer however the work is cut, and no plan of the space beats it.
 
-#include "tests/property/simulator_samples.hpp"
-
 #include "simulator/search/search.hpp"
+#include "tests/property/simulator_samples.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -16,7 +15,7 @@ namespace {
 
 using samples::PricedJob;
 
-constexpr int kCases = 40;
+constexpr int kCases = 60;
 
 /// Some values of a list, at least one.
 template <class T>
@@ -40,7 +39,8 @@ SearchSpace small_space(int gpus) {
   space.etp = {1};
   space.micro_batch = some_of<int>({1, 2, 5});
   space.sequence_parallel = {false, true};
-  space.zero = some_of<ZeroStage>({ZeroStage::replicated, ZeroStage::optimizer, ZeroStage::parameters});
+  space.zero =
+      some_of<ZeroStage>({ZeroStage::replicated, ZeroStage::optimizer, ZeroStage::parameters});
   space.recompute = some_of(samples::policies());
   space.every_full_depth = samples::coin();
   space.precision = {Precision::bf16};
@@ -66,7 +66,8 @@ struct SpaceSearch {
 using Row = std::tuple<double, double, int, std::uint64_t, std::string>;
 std::vector<Row> rows(const std::vector<Candidate>& candidates) {
   std::vector<Row> list;
-  for (const auto& c : candidates) list.emplace_back(c.step_time_s, c.peak_bytes, c.gpus, c.index, to_text(c.plan));
+  for (const auto& c : candidates)
+    list.emplace_back(c.step_time_s, c.peak_bytes, c.gpus, c.index, to_text(c.plan));
   return list;
 }
 
@@ -88,12 +89,14 @@ TEST(SearchLaws, OneThreadTwoThreadsAndThreePartsAgree) {
     options.top_k = static_cast<std::size_t>(samples::between(1, 30));
     options.threads = 1;
     const SearchResult one = question.search.run(options);
+    RC_PRE(one.counters.scored > 0U);
     options.threads = 2;
     assert_same(one, question.search.run(options));
 
     const std::size_t blocks = question.search.block_count();
     const auto first = static_cast<std::size_t>(samples::between(0, static_cast<int>(blocks)));
-    const auto second = first + static_cast<std::size_t>(samples::between(0, static_cast<int>(blocks - first)));
+    const auto second =
+        first + static_cast<std::size_t>(samples::between(0, static_cast<int>(blocks - first)));
     SearchResult parts(options.top_k);
     parts.merge(question.search.run(second, blocks, options));
     parts.merge(question.search.run(0, first, options));
@@ -165,6 +168,7 @@ TEST(SearchLaws, CountsAndBestPlansAreThoseOfBruteForce) {
     });
     std::sort(feasible.begin(), feasible.end());
 
+    RC_PRE(counted.scored > 0U);
     const SearchResult result = question.search.run(options);
     RC_ASSERT(result.counters.enumerated == counted.enumerated);
     RC_ASSERT(result.counters.scored == counted.scored);

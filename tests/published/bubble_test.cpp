@@ -1,5 +1,5 @@
-// Pipeline bubble and activations in flight against Narayanan et al. 2021 (arXiv 2104.04473), section
-// 2.2. Schedules are executed event by event; the closed forms are the paper's.
+// Pipeline bubble and activations in flight against Narayanan et al. 2021 (arXiv 2104.04473),
+// section 2.2. Schedules are executed event by event; the closed forms are the paper's.
 
 #include "simulator/schedule/schedule.hpp"
 #include "simulator/schedule/timeline.hpp"
@@ -43,8 +43,8 @@ std::vector<PipelineShape> grid(const PipelineSchedule& schedule) {
 }
 
 std::string text_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
-  return std::string(schedule.name) + " p=" + std::to_string(shape.pp) + " v=" +
-         std::to_string(shape.vpp) + " m=" + std::to_string(shape.micro_batches);
+  return std::string(schedule.name) + " p=" + std::to_string(shape.pp) +
+         " v=" + std::to_string(shape.vpp) + " m=" + std::to_string(shape.micro_batches);
 }
 
 constexpr ChunkTime kUneven[] = {{1, 2}, {1, 1}, {2, 1}, {0.7, 1.9}};
@@ -73,7 +73,8 @@ TEST(Bubble, IdleShareIsTheOneOfThePaper) {
 
 TEST(Bubble, FractionOfTheIdealTimeIsPMinusOneOverVM) {
   const PipelineShape shape{8, 2, 32};
-  const Timeline timeline = run_schedule(named("interleaved"), shape, equal_stages(shape, {1, 2}), 0);
+  const Timeline timeline =
+      run_schedule(named("interleaved"), shape, equal_stages(shape, {1, 2}), 0);
   const double ideal = 3 * 32;
   EXPECT_NEAR((timeline.end_s - ideal) / ideal, 1.0 / 2 * 7 / 32, 1e-12);
 }
@@ -101,8 +102,9 @@ TEST(InFlight, CountedFromTheTimelineEqualsTheClosedForm) {
   }
 }
 
-// Section 2.2.1: PipeDream-Flush keeps at most p micro-batches, GPipe all m. Korthikanti et al. 2022
-// (arXiv 2205.05198), section 4.2.3: the interleaved first stage keeps 1 + (p-1)/(p v) times as much.
+// Section 2.2.1: PipeDream-Flush keeps at most p micro-batches, GPipe all m. Korthikanti et al.
+// 2022 (arXiv 2205.05198), section 4.2.3: the interleaved first stage keeps 1 + (p-1)/(p v) times
+// as much.
 TEST(InFlight, FirstStageHoldsWhatThePapersSay) {
   const int p = 8, v = 3, m = 64;
   EXPECT_EQ(named("1f1b").chunks_in_flight({p, 1, m}, 0), p);
@@ -150,14 +152,16 @@ TEST(Timeline, EveryChunkRunsOnceEachWayInOrderOfItsInputs) {
   for (const PipelineSchedule* schedule : schedules()) {
     for (const PipelineShape& shape : grid(*schedule)) {
       if (shape.micro_batches > 12) continue;
-      const Timeline timeline = run_schedule(*schedule, shape, random_stages(shape, random, 1), kTransfer);
+      const Timeline timeline =
+          run_schedule(*schedule, shape, random_stages(shape, random, 1), kTransfer);
       for (int stage = 0; stage < shape.pp; ++stage) {
         const auto& slots = timeline.stages[static_cast<std::size_t>(stage)];
         ASSERT_EQ(slots.size(), static_cast<std::size_t>(2 * shape.micro_batches * shape.vpp));
         double free_at = 0;
         for (const TimedSlot& slot : slots) {
           ASSERT_EQ(std::count_if(slots.begin(), slots.end(),
-                                  [&](const TimedSlot& other) { return other.slot == slot.slot; }), 1)
+                                  [&](const TimedSlot& other) { return other.slot == slot.slot; }),
+                    1)
               << text_of(*schedule, shape);
           const double ready = inputs_ready(timeline, shape, stage, slot.slot, kTransfer);
           ASSERT_GE(slot.start_s, ready) << text_of(*schedule, shape);
@@ -172,7 +176,8 @@ TEST(Timeline, EveryChunkRunsOnceEachWayInOrderOfItsInputs) {
 }
 
 /// m * t_max + idle_share * sum of the other stages: what the step model uses.
-double closed_form(const PipelineSchedule& schedule, const PipelineShape& shape, const StageTimes& times) {
+double closed_form(const PipelineSchedule& schedule, const PipelineShape& shape,
+                   const StageTimes& times) {
   std::vector<double> stages;
   for (const auto& chunks : times) {
     double t = 0;
@@ -184,8 +189,8 @@ double closed_form(const PipelineSchedule& schedule, const PipelineShape& shape,
   return shape.micro_batches * busiest + schedule.idle_share(shape) * (all - busiest);
 }
 
-// The head makes the last stage (its last chunk, when interleaved) longer than the others: the case that
-// real models have.
+// The head makes the last stage (its last chunk, when interleaved) longer than the others: the case
+// that real models have.
 TEST(UnequalStages, ClosedFormIsExactWhenOnlyTheHeadStageIsLonger) {
   for (const PipelineSchedule* schedule : schedules()) {
     for (const PipelineShape& shape : grid(*schedule)) {
@@ -193,7 +198,8 @@ TEST(UnequalStages, ClosedFormIsExactWhenOnlyTheHeadStageIsLonger) {
       times.back().back().forward_s *= 1.4;
       times.back().back().backward_s *= 1.4;
       const Timeline timeline = run_schedule(*schedule, shape, times, 0);
-      ASSERT_NEAR(closed_form(*schedule, shape, times), timeline.end_s, 1e-9) << text_of(*schedule, shape);
+      ASSERT_NEAR(closed_form(*schedule, shape, times), timeline.end_s, 1e-9)
+          << text_of(*schedule, shape);
     }
   }
 }
@@ -203,9 +209,9 @@ struct Gap {
   double below = 0, above = 0;
 };
 
-/// Over shapes with m >= `rounds` * p and stages whose longest is at most 25 % longer than the shortest;
-/// chunks of a stage are equal, as layers dealt evenly are. `same_ratio`: backward takes twice as long as
-/// forward everywhere, else 1.5 to 2.5 times.
+/// Over shapes with m >= `rounds` * p and stages whose longest is at most 25 % longer than the
+/// shortest; chunks of a stage are equal, as layers dealt evenly are. `same_ratio`: backward takes
+/// twice as long as forward everywhere, else 1.5 to 2.5 times.
 Gap measured_gap(const PipelineSchedule& schedule, int rounds, bool same_ratio) {
   std::mt19937 random(11);
   Gap gap;
@@ -234,14 +240,14 @@ struct GapBound {
 };
 
 // Bounds are the measured gaps, rounded up. The closed form errs on the slow side for 1F1B and
-// interleaving, by less the more micro-batches there are; it is too fast only where the ratio of backward
-// to forward differs between stages, by at most 6 %.
+// interleaving, by less the more micro-batches there are; it is too fast only where the ratio of
+// backward to forward differs between stages, by at most 6 %.
 constexpr GapBound kGapBounds[] = {
-    {"1f1b", 1, true, 1e-12, 0.07},      {"1f1b", 4, true, 1e-12, 0.025},
-    {"gpipe", 1, true, 1e-12, 1e-12},    {"gpipe", 4, true, 1e-12, 1e-12},
+    {"1f1b", 1, true, 1e-12, 0.07},        {"1f1b", 4, true, 1e-12, 0.025},
+    {"gpipe", 1, true, 1e-12, 1e-12},      {"gpipe", 4, true, 1e-12, 1e-12},
     {"interleaved", 1, true, 1e-12, 0.11}, {"interleaved", 4, true, 1e-12, 0.065},
-    {"1f1b", 1, false, 1e-12, 0.16},     {"1f1b", 4, false, 1e-12, 0.04},
-    {"gpipe", 1, false, 0.06, 1e-12},    {"gpipe", 4, false, 0.065, 1e-12},
+    {"1f1b", 1, false, 1e-12, 0.16},       {"1f1b", 4, false, 1e-12, 0.04},
+    {"gpipe", 1, false, 0.06, 1e-12},      {"gpipe", 4, false, 0.065, 1e-12},
     {"interleaved", 1, false, 0.04, 0.12}, {"interleaved", 4, false, 0.01, 0.065},
 };
 

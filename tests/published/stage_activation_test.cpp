@@ -1,5 +1,5 @@
-// Activations of the first pipeline stage of GPT-3 175B (tp 8, pp 8, vpp 3) in closed form: layers x
-// Korthikanti et al. 2022 equations 2 and 4, x chunks in flight, plus the embedding's terms.
+// Activations of the first pipeline stage of GPT-3 175B (tp 8, pp 8, vpp 3) in closed form: layers
+// x Korthikanti et al. 2022 equations 2 and 4, x chunks in flight, plus the embedding's terms.
 
 #include "models/catalogue.hpp"
 #include "simulator/step/step_model.hpp"
@@ -30,7 +30,8 @@ class FirstStage : public testing::Test {
     cost_.gemm_s = cost_.bandwidth_s = 1e-3;
   }
 
-  [[nodiscard]] double activations(bool sequence_parallel, const RecomputePolicy& policy, int vpp = 3) const {
+  [[nodiscard]] double activations(bool sequence_parallel, const RecomputePolicy& policy,
+                                   int vpp = 3) const {
     const StepModel model({&model_, &cluster_, training_}, cost_, frameworks_, {policy});
     ParallelPlan plan;
     plan.tp = 8;
@@ -50,7 +51,8 @@ class FirstStage : public testing::Test {
   std::vector<FrameworkTraits> frameworks_ = {samples::plain_framework()};
 };
 
-const RecomputePolicy kSelective{RecomputeGranularity::selective, part_bit(Part::core_attention), 0};
+const RecomputePolicy kSelective{RecomputeGranularity::selective, part_bit(Part::core_attention),
+                                 0};
 const RecomputePolicy kFull{RecomputeGranularity::full, 0, 0};
 
 /// Section 4.2.3: 1F1B holds p micro-batches of L/p layers on the first stage, interleaving
@@ -59,8 +61,8 @@ constexpr double kInterleaved = 1 + (kP - 1) / (kP * kV);
 constexpr double kMicroBatches = kP * kInterleaved;
 constexpr double kLayersInFlight = kLayers * kInterleaved;
 
-/// Section 4.3: the embedding keeps its dropout mask, sbh bytes (over t with sequence parallelism); token
-/// ids, 8 bytes each, come on top.
+/// Section 4.3: the embedding keeps its dropout mask, sbh bytes (over t with sequence parallelism);
+/// token ids, 8 bytes each, come on top.
 constexpr double kIds = 8 * kS * kB;
 
 TEST_F(FirstStage, Equation2WithoutSequenceParallelism) {
@@ -70,7 +72,8 @@ TEST_F(FirstStage, Equation2WithoutSequenceParallelism) {
 
 TEST_F(FirstStage, Equation4WithSequenceParallelism) {
   const double layer = kSbh / kT * (34 + kScores) + kStatistics / kT;
-  EXPECT_DOUBLE_EQ(activations(true, {}), kLayersInFlight * layer + kMicroBatches * (kSbh / kT + kIds));
+  EXPECT_DOUBLE_EQ(activations(true, {}),
+                   kLayersInFlight * layer + kMicroBatches * (kSbh / kT + kIds));
 }
 
 TEST_F(FirstStage, Equation4WithoutInterleavingHoldsOneMicroBatchPerStage) {

@@ -3,9 +3,8 @@
 
 #include "simulator/memory/state_memory.hpp"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 namespace foreplan::simulator {
 namespace {
@@ -32,21 +31,21 @@ struct Table1Row {
 };
 
 constexpr Table1Row kTable1[] = {
-    {7.5e9, 4, 52.5, 41.3, 30},   {7.5e9, 64, 31.4, 16.6, 1.88},  {7.5e9, 1024, 30.1, 15.1, 0.12},
-    {128e9, 4, 896, 704, 512},    {128e9, 64, 536, 284, 32},      {128e9, 1024, 513, 257, 2},
-    {1e12, 4, 7000, 5500, 4000},  {1e12, 64, 4187, 2218, 250},    {1e12, 1024, 4011, 2013, 15.6},
+    {7.5e9, 4, 52.5, 41.3, 30},  {7.5e9, 64, 31.4, 16.6, 1.88}, {7.5e9, 1024, 30.1, 15.1, 0.12},
+    {128e9, 4, 896, 704, 512},   {128e9, 64, 536, 284, 32},     {128e9, 1024, 513, 257, 2},
+    {1e12, 4, 7000, 5500, 4000}, {1e12, 64, 4187, 2218, 250},   {1e12, 1024, 4011, 2013, 15.6},
 };
 
 TEST(ZeroPaper, Table1IsMetWithinItsPrintedDigits) {
   for (const auto& row : kTable1) {
-    // The paper rounds some entries and cuts others, so three printed digits are off by up to 0.5 %,
-    // two by up to 3 %.
+    // The paper rounds some entries and cuts others, so three printed digits are off by up to 0.5
+    // %, two by up to 3 %.
     const auto expect = [&](ZeroStage zero, double printed) {
       const double ours = gigabytes(zero, row.parameters, row.ranks);
       const double tolerance = printed < 1 ? 0.03 : 0.005;
       EXPECT_NEAR(ours / printed, 1, tolerance)
-          << row.parameters << " parameters on " << row.ranks << ", ZeRO-" << number(zero) << ": predicted "
-          << ours << " GB, printed " << printed;
+          << row.parameters << " parameters on " << row.ranks << ", ZeRO-" << number(zero)
+          << ": predicted " << ours << " GB, printed " << printed;
     };
     expect(ZeroStage::optimizer, row.optimizer_gb);
     expect(ZeroStage::gradients, row.gradients_gb);
@@ -62,8 +61,8 @@ TEST(ZeroPaper, Section5SavesFourEightAndRankTimesInTheLimit) {
 }
 
 TEST(ZeroState, OneRankHoldsEverythingAtEveryStage) {
-  for (const auto zero : {ZeroStage::replicated, ZeroStage::optimizer, ZeroStage::gradients,
-                          ZeroStage::parameters}) {
+  for (const auto zero :
+       {ZeroStage::replicated, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
     EXPECT_DOUBLE_EQ(gigabytes(zero, 3e9, 1), 48);
   }
 }

@@ -7,7 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <memory>
 #include <string>
 
 namespace foreplan::simulator {
@@ -155,9 +156,11 @@ TEST(DatasheetCollective, InsideANodeBytesCrossTheScaleUpLink) {
     const GroupPlacement inside{n, n, 1};
     const double once = (n - 1.0) / n * bytes / 300e9;
     const auto cost = profile();
-    EXPECT_NEAR(time_of(*cost, CollectiveKind::all_reduce, bytes, inside) / (2 * once / 0.9), 1, 1e-3);
+    EXPECT_NEAR(time_of(*cost, CollectiveKind::all_reduce, bytes, inside) / (2 * once / 0.9), 1,
+                1e-3);
     EXPECT_NEAR(time_of(*cost, CollectiveKind::all_gather, bytes, inside) / (once / 0.75), 1, 1e-3);
-    EXPECT_NEAR(time_of(*cost, CollectiveKind::reduce_scatter, bytes, inside) / (once / 0.75), 1, 1e-3);
+    EXPECT_NEAR(time_of(*cost, CollectiveKind::reduce_scatter, bytes, inside) / (once / 0.75), 1,
+                1e-3);
     EXPECT_NEAR(time_of(*cost, CollectiveKind::all_to_all, bytes, inside) / (once / 0.75), 1, 1e-3);
   }
 }
@@ -171,7 +174,8 @@ TEST(DatasheetCollective, OneRankPerNodeIsBoundByItsNic) {
   EXPECT_NEAR(time_of(*cost, CollectiveKind::all_gather, bytes, rails) / once, 1, 1e-3);
   EXPECT_NEAR(time_of(*cost, CollectiveKind::all_to_all, bytes, rails) / once, 1, 1e-3);
   EXPECT_NEAR(time_of(*cost, CollectiveKind::send_recv, bytes, GroupPlacement{2, 1, 8}) /
-                  (bytes / (25e9 * 0.8)), 1, 1e-3);
+                  (bytes / (25e9 * 0.8)),
+              1, 1e-3);
 }
 
 TEST(DatasheetCollective, WholeNodesUseAllTheirNics) {
@@ -179,8 +183,9 @@ TEST(DatasheetCollective, WholeNodesUseAllTheirNics) {
   const GroupPlacement world{32, 8, 1};  // 4 nodes, one group
   const double network_s = 2 * 3.0 / 4 * bytes / (8 * 25e9 * 0.8);
   const double inside_s = 2 * 31.0 / 32 * bytes / (300e9 * 0.75);
-  EXPECT_NEAR(time_of(*profile(), CollectiveKind::all_reduce, bytes, world) /
-                  std::max(network_s, inside_s), 1, 1e-3);
+  EXPECT_NEAR(
+      time_of(*profile(), CollectiveKind::all_reduce, bytes, world) / std::max(network_s, inside_s),
+      1, 1e-3);
 }
 
 TEST(DatasheetCollective, AnOversubscribedSpineTakesItsShare) {
@@ -205,14 +210,15 @@ TEST(DatasheetCollective, ARackOfSeveralNodesHasAllTheirNics) {
   const GroupPlacement across{2, 1, 72};
   const double bytes = 64e9;
   EXPECT_NEAR(time_of(*profile(rack), CollectiveKind::all_gather, bytes, across) /
-                  (0.5 * bytes / (25e9 * 0.8)), 1, 1e-3);
+                  (0.5 * bytes / (25e9 * 0.8)),
+              1, 1e-3);
 }
 
 TEST(DatasheetCollective, TimeRisesWithBytesAndRanks) {
   const auto cost = profile();
   for (const auto& row : kCollectives) {
-    for (const GroupPlacement placement : {GroupPlacement{8, 8, 1}, GroupPlacement{4, 1, 8},
-                                           GroupPlacement{32, 8, 1}}) {
+    for (const GroupPlacement placement :
+         {GroupPlacement{8, 8, 1}, GroupPlacement{4, 1, 8}, GroupPlacement{32, 8, 1}}) {
       double before = 0;
       for (double bytes = 1; bytes < 1e11; bytes *= 7) {
         const double time = time_of(*cost, row.kind, bytes, placement);
@@ -222,8 +228,10 @@ TEST(DatasheetCollective, TimeRisesWithBytesAndRanks) {
     }
     if (row.kind == CollectiveKind::send_recv) continue;
     for (const double bytes : {64.0, 1e6, 1e9}) {
-      EXPECT_LE(time_of(*cost, row.kind, bytes, {2, 2, 4}), time_of(*cost, row.kind, bytes, {8, 8, 1}));
-      EXPECT_LE(time_of(*cost, row.kind, bytes, {2, 1, 8}), time_of(*cost, row.kind, bytes, {16, 1, 8}));
+      EXPECT_LE(time_of(*cost, row.kind, bytes, {2, 2, 4}),
+                time_of(*cost, row.kind, bytes, {8, 8, 1}));
+      EXPECT_LE(time_of(*cost, row.kind, bytes, {2, 1, 8}),
+                time_of(*cost, row.kind, bytes, {16, 1, 8}));
     }
   }
 }

@@ -1,12 +1,10 @@
 // Framework traits: the shipped files, what a wrong file is told, and which plans are refused.
 
 #include "simulator/frameworks/traits.hpp"
-
 #include "tests/unit/simulator/sample_questions.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +33,8 @@ std::string text_of(const std::filesystem::path& file) {
 class TraitsFile : public testing::Test {
  protected:
   TraitsFile() {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("foreplan-traits-" + std::to_string(::getpid()));
+    folder_ =
+        std::filesystem::temp_directory_path() / ("foreplan-traits-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
   ~TraitsFile() override { std::filesystem::remove_all(folder_); }
@@ -73,7 +71,8 @@ TEST(ShippedFrameworks, AllReadAndAreNamedLikeTheirFiles) {
   }
 }
 
-// ZeRO paper (Rajbhandari et al. 2020, section 3.1): K = 12 bytes of Adam state beside 16-bit weights.
+// ZeRO paper (Rajbhandari et al. 2020, section 3.1): K = 12 bytes of Adam state beside 16-bit
+// weights.
 TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
   const auto names = framework_names();
   ASSERT_TRUE(names) << to_text(names.error());
@@ -95,8 +94,9 @@ TEST(ShippedFrameworks, AnUnknownNameIsToldTheNearestAndAll) {
 }
 
 TEST_F(TraitsFile, AMissingSourceIsAMistakeWithItsLine) {
-  EXPECT_THAT(mistake("{value: 2, source: \"bf16 or fp16 weights\"}", "{value: 2}"),
-              AllOf(HasSubstr("changed.yaml:3"), HasSubstr("parameter_bytes"), HasSubstr("source")));
+  EXPECT_THAT(
+      mistake("{value: 2, source: \"bf16 or fp16 weights\"}", "{value: 2}"),
+      AllOf(HasSubstr("changed.yaml:3"), HasSubstr("parameter_bytes"), HasSubstr("source")));
 }
 
 TEST_F(TraitsFile, AnEmptySourceIsAMistake) {
@@ -105,9 +105,9 @@ TEST_F(TraitsFile, AnEmptySourceIsAMistake) {
 }
 
 TEST_F(TraitsFile, AnUnknownKeyIsToldTheNearest) {
-  EXPECT_THAT(mistake("gradient_bytes:", "gradient_byte:"),
-              AllOf(HasSubstr("changed.yaml:4"), HasSubstr("gradient_byte"),
-                    HasSubstr("gradient_bytes")));
+  EXPECT_THAT(
+      mistake("gradient_bytes:", "gradient_byte:"),
+      AllOf(HasSubstr("changed.yaml:4"), HasSubstr("gradient_byte"), HasSubstr("gradient_bytes")));
 }
 
 TEST_F(TraitsFile, AnUnknownKeyInsideATraitIsAMistake) {
@@ -149,7 +149,8 @@ TEST_F(TraitsFile, ATraitWithoutItsMappingIsAMistake) {
 }
 
 TEST_F(TraitsFile, AllMistakesAreReportedInOneGo) {
-  const std::string text = mistake("attention: {value: fused", "attention: {value: flash, extra: 1");
+  const std::string text =
+      mistake("attention: {value: fused", "attention: {value: flash, extra: 1");
   EXPECT_THAT(text, AllOf(HasSubstr("flash"), HasSubstr("extra")));
 }
 

@@ -49,14 +49,17 @@ std::vector<std::uint64_t> front_by_pairs(const std::vector<Candidate>& candidat
   std::vector<Candidate> front;
   for (const Candidate& a : candidates) {
     const bool beaten = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& b) {
-      const bool no_worse = b.step_time_s <= a.step_time_s && b.peak_bytes <= a.peak_bytes && b.gpus <= a.gpus;
-      const bool same = b.step_time_s == a.step_time_s && b.peak_bytes == a.peak_bytes && b.gpus == a.gpus;
+      const bool no_worse =
+          b.step_time_s <= a.step_time_s && b.peak_bytes <= a.peak_bytes && b.gpus <= a.gpus;
+      const bool same =
+          b.step_time_s == a.step_time_s && b.peak_bytes == a.peak_bytes && b.gpus == a.gpus;
       return no_worse && (!same || b.index < a.index);
     });
     if (!beaten) front.push_back(a);
   }
   std::sort(front.begin(), front.end(), [](const Candidate& a, const Candidate& b) {
-    return std::make_tuple(a.gpus, a.step_time_s, a.index) < std::make_tuple(b.gpus, b.step_time_s, b.index);
+    return std::make_tuple(a.gpus, a.step_time_s, a.index) <
+           std::make_tuple(b.gpus, b.step_time_s, b.index);
   });
   return indices(front);
 }

@@ -14,7 +14,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string mistake(std::string_view text) {
-  const auto policy = parse_recompute(text, Place{.file = "plan.yaml", .line = 7, .key = "recompute"});
+  const auto policy =
+      parse_recompute(text, Place{.file = "plan.yaml", .line = 7, .key = "recompute"});
   return policy ? "accepted as " + to_text(*policy) : to_text(policy.error());
 }
 
@@ -86,9 +87,9 @@ TEST(RecomputePolicy, ASlipOfTheKeyboardIsToldTheNearestModule) {
 }
 
 TEST(RecomputePolicy, AnUnknownWordListsWhatIsAllowed) {
-  EXPECT_THAT(mistake("everything"),
-              AllOf(HasSubstr("\"everything\""), HasSubstr("none, full, full:N, core_attn, layernorm"),
-                    testing::Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(mistake("everything"), AllOf(HasSubstr("\"everything\""),
+                                           HasSubstr("none, full, full:N, core_attn, layernorm"),
+                                           testing::Not(HasSubstr("did you mean"))));
 }
 
 TEST(RecomputePolicy, NoneAndFullDoNotJoinWithModules) {

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace foreplan::simulator {
@@ -72,7 +71,8 @@ class SmallSearch : public testing::Test {
     cost_.bandwidth_s = 1e-4;
     cost_.collective_s = 2e-4;
     space_.gpus = {8};
-    space_.tp = space_.pp = space_.vpp = space_.cp = space_.ep = space_.etp = space_.micro_batch = {1};
+    space_.tp = space_.pp = space_.vpp = space_.cp = space_.ep = space_.etp =
+        space_.micro_batch = {1};
     space_.sequence_parallel = {false};
     space_.zero = {ZeroStage::optimizer};
     space_.recompute = {{}};
@@ -80,7 +80,8 @@ class SmallSearch : public testing::Test {
   }
 
   [[nodiscard]] SearchResult searched(const SearchOptions& options = {}) const {
-    const StepModel model({&model_, &cluster_, training_}, cost_, frameworks_, distinct_policies(space_));
+    const StepModel model({&model_, &cluster_, training_}, cost_, frameworks_,
+                          distinct_policies(space_));
     const Search search(model, space_);
     return search.run(options);
   }
@@ -120,6 +121,13 @@ TEST_F(SmallSearch, ChunksBeyondTheLayersAreCountedAndNotScored) {
   EXPECT_EQ(counters.scored, 1U);
 }
 
+TEST_F(SmallSearch, DegreesFarBeyondTheGpusAreCountedAndNotScored) {
+  space_.tp = space_.cp = {1, 65536};  // 65536 * 65536 does not fit an int
+  const auto counters = searched().counters;
+  EXPECT_EQ(counters.enumerated, 4U);
+  EXPECT_EQ(counters.scored, 1U);
+}
+
 TEST_F(SmallSearch, EveryDepthBelowAChunkIsTried) {
   space_.recompute = {{}, {RecomputeGranularity::full, 0, 0}};
   space_.every_full_depth = true;
@@ -142,7 +150,8 @@ TEST_F(SmallSearch, FrameworkRefusalsAreCountedAndNotScored) {
 TEST_F(SmallSearch, ScheduleNeedsAShapeThatItSupports) {
   space_.pp = {2};
   space_.vpp = {1, 2};
-  space_.schedules = {schedule_named("1f1b"), schedule_named("interleaved"), schedule_named("gpipe")};
+  space_.schedules = {schedule_named("1f1b"), schedule_named("interleaved"),
+                      schedule_named("gpipe")};
   const auto counters = searched().counters;
   EXPECT_EQ(counters.enumerated, 6U);
   EXPECT_EQ(counters.scored, 3U);  // 1f1b and gpipe with one chunk, interleaved with two
@@ -171,7 +180,9 @@ TEST_F(SmallSearch, HeadroomLowersTheLimit) {
 TEST_F(SmallSearch, AnObjectiveReplacesTheOrderOfTheTop) {
   space_.micro_batch = {1, 2, 4, 8};
   SearchOptions options;
-  options.objective = [](const ParallelPlan& plan, const StepScore&) { return 1.0 / plan.micro_batch; };
+  options.objective = [](const ParallelPlan& plan, const StepScore&) {
+    return 1.0 / plan.micro_batch;
+  };
   const auto top = searched(options).top.sorted();
   ASSERT_EQ(top.size(), 4U);
   EXPECT_EQ(top[0].plan.micro_batch, 8);

@@ -26,7 +26,8 @@ std::vector<StageLayers> unmerged(const std::vector<StageLayers>& layout) {
 
 std::vector<int> layer_counts(const models::ModelSpec& model, int pp, int vpp = 1) {
   std::vector<int> counts;
-  for (const auto& stage : unmerged(stage_layout(model, pp, vpp))) counts.push_back(stage.layer_count());
+  for (const auto& stage : unmerged(stage_layout(model, pp, vpp)))
+    counts.push_back(stage.layer_count());
   return counts;
 }
 

@@ -60,7 +60,11 @@ class UnitCosting : public testing::Test {
                                            Pass behind_pass = Pass::wgrad, int count = 1) {
     models::RankGraph graph = small_graph();
     graph.collectives = {{{CollectiveKind::all_reduce, group, Bytes{64}},
-                          pass, Part::fc1, behind, behind_pass, count}};
+                          pass,
+                          Part::fc1,
+                          behind,
+                          behind_pass,
+                          count}};
     return graph;
   }
 
@@ -134,9 +138,12 @@ TEST_F(UnitCosting, ExposedCollectiveAddsItsTimeToItsKind) {
   EXPECT_DOUBLE_EQ(tp.forward[CostKind::tp], 4e-4);
   EXPECT_DOUBLE_EQ(tp.forward_s, 1.5e-3);
   EXPECT_DOUBLE_EQ(tp.backward_s, 2.1e-3);
-  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::ep, Pass::dgrad)).backward[CostKind::ep], 4e-4);
-  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::etp, Pass::dgrad)).backward[CostKind::ep], 4e-4);
-  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::cp, Pass::dgrad)).backward[CostKind::cp], 4e-4);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::ep, Pass::dgrad)).backward[CostKind::ep],
+                   4e-4);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::etp, Pass::dgrad)).backward[CostKind::ep],
+                   4e-4);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::cp, Pass::dgrad)).backward[CostKind::cp],
+                   4e-4);
 }
 
 TEST_F(UnitCosting, OverlapHidesACollectiveBehindItsOperator) {

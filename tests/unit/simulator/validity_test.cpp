@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace foreplan::simulator {
@@ -57,10 +57,10 @@ TEST(Validity, ThePlansThatTheseTestsStartFromAreValid) {
 
 TEST(Validity, EveryDegreeIsAtLeastOne) {
   const std::vector<Change> zeros = {
-      [](ParallelPlan& p) { p.tp = 0; }, [](ParallelPlan& p) { p.pp = 0; },
+      [](ParallelPlan& p) { p.tp = 0; },   [](ParallelPlan& p) { p.pp = 0; },
       [](ParallelPlan& p) { p.vpp = -1; }, [](ParallelPlan& p) { p.dp = 0; },
-      [](ParallelPlan& p) { p.cp = 0; }, [](ParallelPlan& p) { p.ep = 0; },
-      [](ParallelPlan& p) { p.etp = 0; }, [](ParallelPlan& p) { p.micro_batch = 0; }};
+      [](ParallelPlan& p) { p.cp = 0; },   [](ParallelPlan& p) { p.ep = 0; },
+      [](ParallelPlan& p) { p.etp = 0; },  [](ParallelPlan& p) { p.micro_batch = 0; }};
   for (const Change& zero : zeros) {
     const auto [rule, text] = outcome(Question{}, zero);
     EXPECT_EQ(rule, Rule::degrees_positive);
@@ -120,7 +120,8 @@ TEST(Validity, TensorParallelismDividesTheSharedExperts) {
 }
 
 TEST(Validity, SequenceParallelismNeedsTensorParallelism) {
-  const auto [rule, text] = outcome(Question{}, [](ParallelPlan& p) { p.sequence_parallel = true; });
+  const auto [rule, text] =
+      outcome(Question{}, [](ParallelPlan& p) { p.sequence_parallel = true; });
   EXPECT_EQ(rule, Rule::sequence_parallel_needs_tp);
   EXPECT_THAT(text, HasSubstr("needs tp > 1"));
 }
@@ -221,7 +222,8 @@ TEST(Validity, SelectiveRecomputationNamesPartsThatTheModelHas) {
   const auto [rule, text] = outcome(Question{}, [&](ParallelPlan& p) { p.recompute = moe; });
   EXPECT_EQ(rule, Rule::recompute_parts_exist);
   EXPECT_THAT(text, HasSubstr("\"moe_act\""));
-  EXPECT_EQ(outcome(about_experts(), [&](ParallelPlan& p) { p.recompute = moe; }).first, Rule::none);
+  EXPECT_EQ(outcome(about_experts(), [&](ParallelPlan& p) { p.recompute = moe; }).first,
+            Rule::none);
 }
 
 TEST(Validity, FullRecomputationGoesNoDeeperThanAChunk) {
@@ -237,7 +239,8 @@ TEST(Validity, FullRecomputationGoesNoDeeperThanAChunk) {
 }
 
 TEST(Validity, ThePrecisionNeedsATensorUnit) {
-  const auto [rule, text] = outcome(Question{}, [](ParallelPlan& p) { p.precision = Precision::fp8; });
+  const auto [rule, text] =
+      outcome(Question{}, [](ParallelPlan& p) { p.precision = Precision::fp8; });
   EXPECT_EQ(rule, Rule::precision_unsupported);
   EXPECT_THAT(text, AllOf(HasSubstr("sample-device"), HasSubstr("fp8")));
 }
