@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace foreplan::scenarios {
 namespace {
 
@@ -30,6 +32,10 @@ void add_megatron_recompute(const RecomputePolicy& policy, Arguments& out) {
   out.push_back(fmt::format("--recompute-modules {}", modules));
 }
 
+bool has_experts(const models::ModelSpec& model) {
+  return std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(), [](const auto& kind) { return kind.moe.has_value(); });
+}
+
 /// Equal chunks need only their number; others are spelled out, E the embedding, t a layer, L the loss.
 void add_megatron_layout(const ParallelPlan& plan, int layers, Arguments& out) {
   const int chunks = plan.pp * plan.vpp;
@@ -50,7 +56,10 @@ Arguments megatron(const ParallelPlan& plan, const Study& study) {
   add_megatron_layout(plan, s.model.layer_count(), out);
   if (plan.cp > 1) out.push_back(fmt::format("--context-parallel-size {}", plan.cp));
   if (plan.ep > 1) out.push_back(fmt::format("--expert-model-parallel-size {}", plan.ep));
-  if (plan.etp != plan.tp && plan.ep > 1) out.push_back(fmt::format("--expert-tensor-parallel-size {}", plan.etp));
+  // Left out, it is the tensor parallel size, with or without expert parallelism.
+  if (has_experts(s.model) && plan.etp != plan.tp) {
+    out.push_back(fmt::format("--expert-tensor-parallel-size {}", plan.etp));
+  }
   if (plan.sequence_parallel) out.emplace_back("--sequence-parallel");
   if (plan.zero == ZeroStage::optimizer) out.emplace_back("--use-distributed-optimizer");
   const FrameworkTraits& framework = study.model().frameworks()[plan.framework];
@@ -84,6 +93,9 @@ Arguments torchtitan(const ParallelPlan& plan, const Study& study) {
     out.push_back(fmt::format("--parallelism.pipeline_parallel_schedule {}", plan.vpp > 1 ? "Interleaved1F1B" : "1F1B"));
   }
   if (plan.ep > 1) out.push_back(fmt::format("--parallelism.expert_parallel_degree {}", plan.ep));
+  if (has_experts(s.model) && plan.etp > 1) {
+    out.push_back(fmt::format("--parallelism.expert_tensor_parallel_degree {}", plan.etp));
+  }
   switch (plan.recompute.granularity) {
     case RecomputeGranularity::none: out.emplace_back("--activation_checkpoint.mode none"); break;
     case RecomputeGranularity::selective: out.emplace_back("--activation_checkpoint.mode selective"); break;

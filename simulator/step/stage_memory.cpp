@@ -50,11 +50,13 @@ double gathered_bytes(const PlanTerms& t, const StageLayers& layers) {
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
-    largest = std::max(largest, unit.dense_parameters + unit.expert_parameters);
+    // A group of one shards nothing, so nothing is gathered.
+    largest = std::max(largest, (t.pipeline.dense_shards > 1 ? unit.dense_parameters : 0) +
+                                    (t.pipeline.expert_shards > 1 ? unit.expert_parameters : 0));
   }
   double root = 0;
-  if (layers.embedding) root += t.shard.embedding.dense_parameters;
-  if (layers.head) root += t.shard.head.dense_parameters;
+  if (layers.embedding && t.pipeline.dense_shards > 1) root += t.shard.embedding.dense_parameters;
+  if (layers.head && t.pipeline.dense_shards > 1) root += t.shard.head.dense_parameters;
   // Gradients of a unit exist in the compute dtype and as the reduce-scatter's input.
   const double gradients = largest * (rules.parameter_bytes + rules.gradient_bytes);
   if (t.plan.zero == ZeroStage::gradients) return gradients;

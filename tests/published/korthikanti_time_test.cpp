@@ -1,5 +1,5 @@
-// Iteration times of Korthikanti et al. 2022, Table 5, predicted with the shipped data-sheet profile.
-// Data: tests/data/published/korthikanti_table5.csv.
+// Iteration times of Korthikanti et al. 2022, Table 5, predicted with the shipped data-sheet
+// profile. Data: tests/data/published/korthikanti_table5.csv.
 
 #include "scenarios/scenario.hpp"
 #include "scenarios/study.hpp"
@@ -86,7 +86,8 @@ TEST(KorthikantiTable5File, HoldsTheTwoModelsWithAndWithoutFullRecompute) {
   EXPECT_EQ(table5().size(), 4U);
 }
 
-// By the times of Table 5 the present work gains 32 % (175B) and 30 % (530B) over full recomputation.
+// By the times of Table 5 the present work gains 32 % (175B) and 30 % (530B) over full
+// recomputation.
 TEST(KorthikantiTable5File, GainOfSelectiveRecomputeIsPredictedWithinSixPoints) {
   const auto rows = table5();
   for (const std::size_t full : {std::size_t{0}, std::size_t{2}}) {

@@ -60,8 +60,7 @@ TEST(ResolvedQuestion, ChangesWithEveryRateOfTheCluster) {
 }
 
 TEST(ResolvedQuestion, TellsModelsApartThatCountTheSame) {
-  // Grouped queries with as many heads in all give the same parameters: 2 x 8 + 8 of 128 = 4 + 2 x 10 is none;
-  // a sliding window changes no parameter at all.
+  // A sliding window changes the work and no parameter.
   const auto question = [](const std::string& window) {
     const ScenarioFile file("model: ./config.json\ncluster: 8xH100\n"
                             "training: {sequence_length: 8192 tokens, global_batch: 64 sequences}\n");

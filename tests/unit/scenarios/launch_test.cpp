@@ -1,0 +1,144 @@
+// Launch arguments set exactly the plan: read back, they give its degrees.
+
+#include "scenarios/launch.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "tests/unit/scenarios/questions.hpp"
+
+namespace foreplan::scenarios {
+namespace {
+
+using namespace testing_questions;
+using ::testing::Contains;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+
+const Flags kMixtral = {{"--model", "mixtral-8x7b"}, {"--cluster", "2x8xH100"},
+                        {"--sequence-length", "4096 tokens"}, {"--global-batch", "256 sequences"}};
+
+/// "--flag value" -> value; an empty one for a switch.
+std::map<std::string, std::string> arguments_of(const Flags& question, const Flags& plan) {
+  const Study study = planned(question, plan);
+  std::map<std::string, std::string> out;
+  for (const std::string& argument : launch_arguments(study.scenario().plan.value(), study)) {
+    const auto blank = std::min(argument.find(' '), argument.size());
+    const bool added = out.emplace(argument.substr(0, blank), argument.substr(std::min(blank + 1, argument.size()))).second;
+    EXPECT_TRUE(added) << argument << " stands twice";
+  }
+  return out;
+}
+
+TEST(MegatronLaunch, NamesEveryDegree) {
+  const auto flags = arguments_of(kLlama70B, {{"--tp", "4"}, {"--pp", "4"}, {"--vpp", "10"}, {"--micro-batch", "2"}});
+  EXPECT_THAT(flags, Contains(Pair("--tensor-model-parallel-size", "4")));
+  EXPECT_THAT(flags, Contains(Pair("--pipeline-model-parallel-size", "4")));
+  EXPECT_THAT(flags, Contains(Pair("--num-virtual-stages-per-pipeline-rank", "10")));
+  EXPECT_THAT(flags, Contains(Pair("--micro-batch-size", "2")));
+  EXPECT_THAT(flags, Contains(Pair("--global-batch-size", "512")));
+  EXPECT_THAT(flags, Contains(Pair("--seq-length", "8192")));
+  EXPECT_THAT(flags, Contains(Pair("--sequence-parallel", "")));
+  EXPECT_THAT(flags, Contains(Pair("--use-distributed-optimizer", "")));
+  EXPECT_THAT(flags, Contains(Pair("--bf16", "")));
+  for (const char* absent : {"--context-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
+                             "--recompute-granularity", "--pipeline-model-parallel-layout", "--fp16"}) {
+    EXPECT_THAT(flags, Not(Contains(Key(absent))));
+  }
+}
+
+TEST(MegatronLaunch, LeavesOutWhatThePlanDoesNotUse) {
+  const auto flags = arguments_of(kLlama70B, {{"--tp", "8"}, {"--pp", "8"}, {"--zero", "0"}, {"--sequence-parallel", "false"},
+                                              {"--precision", "fp16"}});
+  for (const char* absent : {"--sequence-parallel", "--use-distributed-optimizer", "--overlap-param-gather",
+                             "--num-virtual-stages-per-pipeline-rank", "--bf16"}) {
+    EXPECT_THAT(flags, Not(Contains(Key(absent))));
+  }
+  EXPECT_THAT(flags, Contains(Pair("--fp16", "")));
+}
+
+TEST(MegatronLaunch, SpellsRecomputationAsTheFrameworkDoes) {
+  const auto flags = [](const std::string& policy) {
+    return arguments_of(kLlama70B, {{"--tp", "8"}, {"--pp", "4"}, {"--recompute", policy}});
+  };
+  const auto full = flags("full");
+  EXPECT_THAT(full, Contains(Pair("--recompute-granularity", "full")));
+  EXPECT_THAT(full, Contains(Pair("--recompute-method", "uniform")));
+  EXPECT_THAT(full, Contains(Pair("--recompute-num-layers", "1")));
+  const auto some = flags("full:3");
+  EXPECT_THAT(some, Contains(Pair("--recompute-method", "block")));
+  EXPECT_THAT(some, Contains(Pair("--recompute-num-layers", "3")));
+  const auto selective = flags("core_attn+layernorm");
+  EXPECT_THAT(selective, Contains(Pair("--recompute-granularity", "selective")));
+  EXPECT_THAT(selective, Contains(Pair("--recompute-modules", "core_attn layernorm")));
+  EXPECT_THAT(selective, Not(Contains(Key("--recompute-method"))));
+}
+
+/// Layers per stage of "Et*5|t*5|t*4L": E the embedding first, L the loss last, t*n layers.
+std::vector<int> layers_in(std::string layout) {
+  std::erase(layout, '"');
+  EXPECT_EQ(layout.front(), 'E');
+  EXPECT_EQ(layout.back(), 'L');
+  std::vector<int> layers;
+  for (std::size_t at = 0; (at = layout.find("t*", at)) != std::string::npos; ++at) layers.push_back(std::stoi(layout.substr(at + 2)));
+  EXPECT_EQ(std::count(layout.begin(), layout.end(), '|'), static_cast<std::ptrdiff_t>(layers.size()) - 1);
+  return layers;
+}
+
+TEST(MegatronLaunch, SpellsOutAnUnevenPipeline) {
+  // 126 layers of Llama 3.1 405B on 16 stages: 14 of 8 and 2 of 7.
+  Flags question = kLlama70B;
+  question[0].second = "llama3.1-405b";
+  question[1].second = "16x8xH100";
+  const auto flags = arguments_of(question, {{"--tp", "8"}, {"--pp", "16"}});
+  ASSERT_THAT(flags, Contains(Key("--pipeline-model-parallel-layout")));
+  const auto layers = layers_in(flags.at("--pipeline-model-parallel-layout"));
+  ASSERT_EQ(layers.size(), 16u);
+  EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 126);
+  EXPECT_EQ(std::count(layers.begin(), layers.end(), 8), 14);
+  EXPECT_EQ(layers.front(), 7);  // shares its rank with the embedding
+  EXPECT_EQ(layers.back(), 7);   // and with the output projection
+}
+
+TEST(MegatronLaunch, SplitsExpertsOnlyAsThePlanDoes) {
+  const auto shared = arguments_of(kMixtral, {{"--tp", "2"}, {"--ep", "4"}, {"--etp", "1"}});
+  EXPECT_THAT(shared, Contains(Pair("--expert-model-parallel-size", "4")));
+  EXPECT_THAT(shared, Contains(Pair("--expert-tensor-parallel-size", "1")));
+  // Without expert parallelism the framework would split experts like everything else.
+  EXPECT_THAT(arguments_of(kMixtral, {{"--tp", "2"}, {"--etp", "1"}}), Contains(Pair("--expert-tensor-parallel-size", "1")));
+  EXPECT_THAT(arguments_of(kMixtral, {{"--tp", "2"}, {"--etp", "2"}}), Not(Contains(Key("--expert-tensor-parallel-size"))));
+}
+
+TEST(MegatronLaunch, NamesContextParallelismAndFp8) {
+  const auto flags = arguments_of(kLlama70B, {{"--tp", "8"}, {"--cp", "2"}, {"--precision", "fp8"}});
+  EXPECT_THAT(flags, Contains(Pair("--context-parallel-size", "2")));
+  EXPECT_THAT(flags, Contains(Pair("--fp8-format", "hybrid")));
+  EXPECT_THAT(flags, Contains(Pair("--bf16", "")));
+}
+
+TEST(TorchtitanLaunch, NamesEveryDegree) {
+  Flags question = kLlama70B;
+  question.emplace_back("--framework", "torchtitan");
+  const auto flags = arguments_of(question, {{"--tp", "8"}, {"--zero", "3"}, {"--recompute", "full"}});
+  EXPECT_THAT(flags, Contains(Pair("--parallelism.tensor_parallel_degree", "8")));
+  EXPECT_THAT(flags, Contains(Pair("--parallelism.pipeline_parallel_degree", "1")));
+  EXPECT_THAT(flags, Contains(Pair("--parallelism.fsdp_reshard_after_forward", "always")));
+  EXPECT_THAT(flags, Contains(Pair("--training.local_batch_size", "1")));
+  EXPECT_THAT(flags, Contains(Pair("--training.global_batch_size", "512")));
+  EXPECT_THAT(flags, Contains(Pair("--training.seq_len", "8192")));
+  EXPECT_THAT(flags, Contains(Pair("--activation_checkpoint.mode", "full")));
+  EXPECT_THAT(flags, Not(Contains(Key("--parallelism.pipeline_parallel_schedule"))));
+}
+
+TEST(Launch, IsEmptyWhereTheFrameworksArgumentsAreNotKnown) {
+  Flags question = kLlama70B;
+  question.emplace_back("--framework", "deepspeed");
+  EXPECT_TRUE(arguments_of(question, {{"--tp", "8"}}).empty());
+}
+
+}  // namespace
+}  // namespace foreplan::scenarios
