@@ -38,6 +38,19 @@ std::string_view meaning(CostKind kind) {
   return {};
 }
 
+/// Shares of the predicted kernel and wire time by what they rest on.
+std::string basis_text(const CostVector& cost) {
+  double total = 0;
+  for (const double s : cost.basis_s) total += s;
+  std::string text;
+  for (int b = 0; b < kBasisCount; ++b) {
+    const double share = total > 0 ? cost.basis_s[static_cast<std::size_t>(b)] / total : 0;
+    if (share < 0.0005) continue;
+    text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * share, name(static_cast<Basis>(b)));
+  }
+  return text;
+}
+
 std::string bar(double fraction) {
   const auto length = static_cast<std::size_t>(std::lround(40 * std::clamp(fraction, 0.0, 1.0)));
   return std::string(length, '#');
@@ -58,8 +71,10 @@ std::string question_text(const Study& study) {
                       readable(t.nic_bandwidth));
   text += fmt::format("  job       {} tokens x {} sequences = {} tokens per step\n", s.training.sequence_length,
                       s.training.global_batch, readable_count(s.training.tokens_per_step()));
-  text += fmt::format("  profile   {} (no measurement of this machine: published efficiencies, wide intervals)\n",
-                      study.cost().name());
+  const bool datasheet = s.profile == "datasheet";
+  text += fmt::format("  profile   {} ({})\n", study.cost().name(),
+                      datasheet ? "no measurement of this machine: published efficiencies, wide intervals"
+                                : "fitted to measured kernels and collectives");
   return text;
 }
 
@@ -74,6 +89,7 @@ std::string headline_text(const StepReport& report, const Study& study) {
                       readable_count(time.tokens_per_s_per_gpu * report.plan.world_size()));
   text += fmt::format("  MFU         {} (full attention; {} causal; hardware {}) of the 16-bit dense peak\n",
                       percent(time.mfu), percent(time.mfu_causal), percent(time.hfu));
+  text += "  rests on    " + basis_text(time.cost) + '\n';
   text += fmt::format("  memory      {} GiB of {} GiB usable, {} GiB free\n", gib(peak), gib(usable), gib(usable - peak));
   return text;
 }

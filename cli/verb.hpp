@@ -44,6 +44,8 @@ std::unique_ptr<Verb> make_models();
 std::unique_ptr<Verb> make_devices();
 std::unique_ptr<Verb> make_clusters();
 std::unique_ptr<Verb> make_show();
+std::unique_ptr<Verb> make_calibrate();
+std::unique_ptr<Verb> make_validate();
 std::unique_ptr<Verb> make_import();
 
 /// Options that stand for scenario keys, and the scenario file itself.

@@ -9,6 +9,8 @@ std::vector<std::unique_ptr<Verb>> make_verbs() {
   verbs.push_back(make_sweep());
   verbs.push_back(make_show());
   verbs.push_back(make_import());
+  verbs.push_back(make_calibrate());
+  verbs.push_back(make_validate());
   verbs.push_back(make_models());
   verbs.push_back(make_devices());
   verbs.push_back(make_clusters());

@@ -22,6 +22,7 @@ foreplan_require(fmt libfmt-dev)
 foreplan_require(CLI11 libcli11-dev)
 foreplan_require(TBB libtbb-dev)
 foreplan_require(tl-expected libexpected-dev)
+foreplan_require(Eigen3 libeigen3-dev)
 
 if(BUILD_TESTING)
   foreplan_require(GTest "libgtest-dev libgmock-dev" CONFIG)

@@ -75,8 +75,8 @@ std::span<const std::string_view> texts(CollectiveOperation) {
   return kTexts;
 }
 std::span<const std::string_view> texts(MeasurementFlag) {
-  static constexpr Names kTexts = {"above_peak",     "above_memory_bandwidth", "above_link",
-                                   "suspect_copy",   "assumed_device",         "assumed_dtype",
+  static constexpr Names kTexts = {"above_peak",   "above_memory_bandwidth", "above_link",
+                                   "suspect_copy", "assumed_device",         "assumed_dtype",
                                    "derived_time"};
   return kTexts;
 }

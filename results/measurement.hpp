@@ -19,7 +19,18 @@ enum class MeasurementKind : std::uint8_t { gemm, attention, collectives, memory
 
 /// Types that appear in measurements: those of `DType` and the formats that libraries report apart.
 enum class ElementType : std::uint8_t {
-  fp64, fp32, tf32, fp16, bf16, fp8_e4m3, fp8_e5m2, mxfp8, nvfp4, mxfp4, int32, int8
+  fp64,
+  fp32,
+  tf32,
+  fp16,
+  bf16,
+  fp8_e4m3,
+  fp8_e5m2,
+  mxfp8,
+  nvfp4,
+  mxfp4,
+  int32,
+  int8
 };
 /// Stored bits of an element, without scales.
 [[nodiscard]] int bits(ElementType type);
@@ -36,8 +47,14 @@ enum class AttentionPhase : std::uint8_t { prefill, decode, encoder, train };
 enum class MeasuredPass : std::uint8_t { fwd, bwd, fwd_bwd };
 /// The collectives of core/collective.hpp in their order, then the expert exchanges of MoE layers.
 enum class CollectiveOperation : std::uint8_t {
-  all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv,
-  moe_dispatch, moe_combine
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  send_recv,
+  moe_dispatch,
+  moe_combine
 };
 
 /// Why a row deserves less trust; it is kept all the same.

@@ -119,8 +119,8 @@ struct RowTraits<AttentionMeasurement> {
   static constexpr MeasurementKind kKind = MeasurementKind::attention;
   static constexpr std::string_view kTable = "attention_measurement";
   static constexpr std::array<std::string_view, 10> kRequired = {
-      "phase",    "causal",      "batch",      "q_len",   "kv_len", "heads_q",
-      "heads_kv", "head_dim_qk", "head_dim_v", "dtype_in"};
+      "phase",   "causal",   "batch",       "q_len",      "kv_len",
+      "heads_q", "heads_kv", "head_dim_qk", "head_dim_v", "dtype_in"};
   static constexpr std::array<std::string_view, 8> kSizes = {
       "batch", "q_len", "kv_len", "heads_q", "heads_kv", "head_dim_qk", "head_dim_v", "window"};
 };
@@ -146,8 +146,8 @@ struct RowTraits<MoeMeasurement> {
   static constexpr std::string_view kTable = "moe_measurement";
   static constexpr std::array<std::string_view, 6> kRequired = {"tokens", "hidden",  "inter",
                                                                 "topk",   "experts", "quant"};
-  static constexpr std::array<std::string_view, 7> kSizes = {
-      "tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep"};
+  static constexpr std::array<std::string_view, 7> kSizes = {"tokens",  "hidden", "inter", "topk",
+                                                             "experts", "moe_tp", "moe_ep"};
 };
 
 /// The rows of one kind. `Set` is `MeasurementSet` or `const MeasurementSet`.

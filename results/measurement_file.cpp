@@ -22,8 +22,9 @@ constexpr int kMicro = 6;
 // ------------------------------------------------------------------------------------- writing
 
 bool plain(std::string_view value) {
-  return !value.empty() &&
-         std::none_of(value.begin(), value.end(), [](char c) { return c == '"' || c == '\\' || (c >= 0 && c <= ' '); });
+  return !value.empty() && std::none_of(value.begin(), value.end(), [](char c) {
+    return c == '"' || c == '\\' || (c >= 0 && c <= ' ');
+  });
 }
 
 std::string quoted(std::string_view value) {
@@ -193,7 +194,8 @@ class GroupReader {
         add_constant(word);
       }
     }
-    if (columns_.empty() || columns_.back() != kTimeColumn) problem("the last column of a group must be time_us");
+    if (columns_.empty() || columns_.back() != kTimeColumn)
+      problem("the last column of a group must be time_us");
     set_.origins.push_back(origin_);
     row_.origin = static_cast<std::uint32_t>(set_.origins.size() - 1);
   }
@@ -206,13 +208,16 @@ class GroupReader {
     for (const int column : columns_) {
       const auto end = std::min(line.find(' '), line.size());
       const std::string_view word = line.substr(0, end);
-      if (word.empty()) return problem(fmt::format("the line ends before its {} columns", columns_.size()));
-      if (std::string wrong = set_column(row, column, word == kAbsent ? "" : word); !wrong.empty()) {
+      if (word.empty())
+        return problem(fmt::format("the line ends before its {} columns", columns_.size()));
+      if (std::string wrong = set_column(row, column, word == kAbsent ? "" : word);
+          !wrong.empty()) {
         return problem(std::move(wrong));
       }
       line.remove_prefix(std::min(end + 1, line.size()));
     }
-    if (!line.empty()) return problem(fmt::format("the line has more than {} columns", columns_.size()));
+    if (!line.empty())
+      return problem(fmt::format("the line has more than {} columns", columns_.size()));
     rows_of<Row>(set_).push_back(std::move(row));
   }
 
@@ -254,7 +259,8 @@ class GroupReader {
     const auto equals = std::min(word.find('='), word.size());
     const std::string_view key = word.substr(0, equals);
     const auto value = unquoted(word.substr(std::min(equals + 1, word.size())));
-    if (equals == word.size() || !value) return problem(fmt::format("{} is not name=value", in_quotes(word)));
+    if (equals == word.size() || !value)
+      return problem(fmt::format("{} is not name=value", in_quotes(word)));
     bool known = false;
     each_field(origin_, [&](std::string_view field, std::string& text) {
       if (field != key) return;
@@ -263,7 +269,8 @@ class GroupReader {
     });
     if (known) return;
     const auto column = column_named(key);
-    if (!column || *column == kTimeColumn) return problem(fmt::format("unknown name {}", in_quotes(key)));
+    if (!column || *column == kTimeColumn)
+      return problem(fmt::format("unknown name {}", in_quotes(key)));
     if (std::string wrong = set_column(row_, *column, *value); !wrong.empty()) {
       problem(fmt::format("{}: {}", key, wrong));
     }
@@ -279,7 +286,8 @@ class GroupReader {
 };
 
 template <class Row>
-void read_groups(std::string_view text, std::string_view file, MeasurementSet& set, Errors& errors) {
+void read_groups(std::string_view text, std::string_view file, MeasurementSet& set,
+                 Errors& errors) {
   constexpr std::size_t kEnoughErrors = 20;
   GroupReader<Row> reader(set, file, errors);
   rows_of<Row>(set).reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
@@ -287,7 +295,8 @@ void read_groups(std::string_view text, std::string_view file, MeasurementSet& s
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     if (end == std::string_view::npos) {
-      errors.push_back({"the last line is cut off: it does not end in a line break", {std::string{file}, number}});
+      errors.push_back({"the last line is cut off: it does not end in a line break",
+                        {std::string{file}, number}});
       return;
     }
     text.remove_prefix(end + 1);
@@ -315,7 +324,8 @@ Result<MeasurementSet> parse_measurement_file(std::string_view text, std::string
   MeasurementKind kind{};
   std::string problem = "the first line is not \"foreplan-measurements 1 KIND\"";
   if (first.starts_with(kFirstWords)) problem = read_text(first.substr(kFirstWords.size()), kind);
-  if (!problem.empty()) return fail(std::move(problem), {.file = std::string{file_name}, .line = 1});
+  if (!problem.empty())
+    return fail(std::move(problem), {.file = std::string{file_name}, .line = 1});
   MeasurementSet set;
   Errors errors;
   set.files.emplace_back(file_name);

@@ -43,7 +43,8 @@ std::vector<OriginId> origin_ids(const Database& database, const MeasurementSet&
       kStoring, fmt::format("INSERT INTO measurement_origin (content_hash, {}) VALUES (?, {}) "
                             "ON CONFLICT (content_hash) DO NOTHING",
                             columns<MeasurementOrigin>(), parameters<MeasurementOrigin>()));
-  Statement find = database.prepare(kStoring, "SELECT id FROM measurement_origin WHERE content_hash = ?");
+  Statement find =
+      database.prepare(kStoring, "SELECT id FROM measurement_origin WHERE content_hash = ?");
   std::vector<OriginId> ids;
   ids.reserve(set.origins.size());
   for (const MeasurementOrigin& origin : set.origins) {
@@ -64,20 +65,24 @@ std::vector<ImportId> log_imports(const Database& database, std::span<const Impo
       VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?))");
   std::vector<ImportId> ids;
   for (const ImportRow& file : files) {
-    insert.bind(file.file, file.file_hash, file.format, file.imported_at_utc, file.accepted, file.rejected,
-                file.flagged, file.duplicates).run();
+    insert
+        .bind(file.file, file.file_hash, file.format, file.imported_at_utc, file.accepted,
+              file.rejected, file.flagged, file.duplicates)
+        .run();
     ids.push_back(ImportId{database.last_insert_id()});
   }
   return ids;
 }
 
 template <class Row>
-void insert_rows(const Database& database, const MeasurementSet& set, std::span<const OriginId> origins,
-                 std::span<const ImportId> imports, std::vector<std::int64_t>& added) {
+void insert_rows(const Database& database, const MeasurementSet& set,
+                 std::span<const OriginId> origins, std::span<const ImportId> imports,
+                 std::vector<std::int64_t>& added) {
   Statement insert = database.prepare(
-      kStoring, fmt::format("INSERT INTO {} (content_hash, origin, import, line, {}, time_s, samples, flags) "
-                            "VALUES (?, ?, ?, ?, {}, ?, ?, ?) ON CONFLICT (content_hash) DO NOTHING",
-                            RowTraits<Row>::kTable, columns<Row>(), parameters<Row>()));
+      kStoring,
+      fmt::format("INSERT INTO {} (content_hash, origin, import, line, {}, time_s, samples, flags) "
+                  "VALUES (?, ?, ?, ?, {}, ?, ?, ?) ON CONFLICT (content_hash) DO NOTHING",
+                  RowTraits<Row>::kTable, columns<Row>(), parameters<Row>()));
   std::string scratch;
   for (const Row& row : rows_of<Row>(set)) {
     FOREPLAN_ASSERT(row.file < imports.size(), "a stored measurement must come from a logged file");
@@ -113,9 +118,11 @@ class RowReader {
   template <class Row>
   void read(MeasurementSet& set) {
     Statement select = database_.prepare(
-        kReading, fmt::format("SELECT origin, import, line, time_s, samples, flags, {} FROM {} WHERE origin IN "
-                              "(SELECT id FROM measurement_origin {}) ORDER BY id",
-                              columns<Row>(), RowTraits<Row>::kTable, where_.clause));
+        kReading,
+        fmt::format(
+            "SELECT origin, import, line, time_s, samples, flags, {} FROM {} WHERE origin IN "
+            "(SELECT id FROM measurement_origin {}) ORDER BY id",
+            columns<Row>(), RowTraits<Row>::kTable, where_.clause));
     for (const std::string& value : where_.values) select.bind(value);
     while (select.step()) {
       int index = 6;
@@ -142,7 +149,8 @@ class RowReader {
  private:
   void read_origins() {
     Statement select = database_.prepare(
-        kReading, fmt::format("SELECT id, {} FROM measurement_origin {} ORDER BY id", columns<MeasurementOrigin>(), where_.clause));
+        kReading, fmt::format("SELECT id, {} FROM measurement_origin {} ORDER BY id",
+                              columns<MeasurementOrigin>(), where_.clause));
     for (const std::string& value : where_.values) select.bind(value);
     while (select.step()) {
       int index = 1;
@@ -152,9 +160,11 @@ class RowReader {
   }
 
   std::uint32_t file_index(std::int64_t import) {
-    const auto [at, is_new] = file_of_.try_emplace(import, static_cast<std::uint32_t>(files_.size()));
+    const auto [at, is_new] =
+        file_of_.try_emplace(import, static_cast<std::uint32_t>(files_.size()));
     if (is_new) {
-      Statement select = database_.prepare(kReading, "SELECT file FROM measurement_import WHERE id = ?");
+      Statement select =
+          database_.prepare(kReading, "SELECT file FROM measurement_import WHERE id = ?");
       files_.push_back(select.bind(import).step() ? select.column<std::string>(0) : std::string{});
     }
     return at->second;
@@ -169,13 +179,15 @@ class RowReader {
 
 }  // namespace
 
-std::vector<std::int64_t> Store::store_measurements(const MeasurementSet& set, std::span<const ImportRow> files) {
+std::vector<std::int64_t> Store::store_measurements(const MeasurementSet& set,
+                                                    std::span<const ImportRow> files) {
   Transaction transaction(database_, kStoring);
   const auto origins = origin_ids(database_, set);
   const auto imports = log_imports(database_, files);
   std::vector<std::int64_t> added(files.size(), 0);
   for_each_kind([&]<class Row>() { insert_rows<Row>(database_, set, origins, imports, added); });
-  Statement update = database_.prepare(kStoring, "UPDATE measurement_import SET added = ? WHERE id = ?");
+  Statement update =
+      database_.prepare(kStoring, "UPDATE measurement_import SET added = ? WHERE id = ?");
   for (std::size_t i = 0; i < files.size(); ++i) update.bind(added[i], imports[i]).run();
   transaction.commit();
   return added;
@@ -197,10 +209,14 @@ std::vector<ImportRow> Store::imports() const {
       FROM measurement_import ORDER BY id)");
   std::vector<ImportRow> rows;
   while (select.step()) {
-    rows.push_back({.file = select.column<std::string>(0), .file_hash = select.column<std::string>(1),
-                    .format = select.column<std::string>(2), .imported_at_utc = select.column<std::int64_t>(3),
-                    .accepted = select.column<std::int64_t>(4), .added = select.column<std::int64_t>(5),
-                    .rejected = select.column<std::int64_t>(6), .flagged = select.column<std::int64_t>(7),
+    rows.push_back({.file = select.column<std::string>(0),
+                    .file_hash = select.column<std::string>(1),
+                    .format = select.column<std::string>(2),
+                    .imported_at_utc = select.column<std::int64_t>(3),
+                    .accepted = select.column<std::int64_t>(4),
+                    .added = select.column<std::int64_t>(5),
+                    .rejected = select.column<std::int64_t>(6),
+                    .flagged = select.column<std::int64_t>(7),
                     .duplicates = select.column<std::int64_t>(8)});
   }
   return rows;

@@ -15,17 +15,38 @@ namespace {
 
 /// Spellings of libraries and of the public tables, with the word that they mean here.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
-    {"float", "fp32"},          {"float32", "fp32"},        {"f32", "fp32"},
-    {"half", "fp16"},           {"float16", "fp16"},        {"f16", "fp16"},
-    {"bfloat16", "bf16"},       {"double", "fp64"},         {"float64", "fp64"},
-    {"uint8", "int8"},          {"uint32", "int32"},        {"fp8", "fp8_e4m3"},
-    {"f8e4m3", "fp8_e4m3"},     {"float8_e4m3", "fp8_e4m3"}, {"f8e5m2", "fp8_e5m2"},
-    {"float8_e5m2", "fp8_e5m2"}, {"alltoall", "all_to_all"}, {"allreduce", "all_reduce"},
-    {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"}, {"sendrecv", "send_recv"},
-    {"fwd+bwd", "fwd_bwd"},     {"full", "fwd_bwd"},        {"forward", "fwd"},
-    {"backward", "bwd"},        {"bwd_grad_act", "nn"},     {"dgrad", "nn"},
-    {"bwd_grad_w", "nt"},       {"wgrad", "nt"},            {"above_hbm_bw(cache)", "above_memory_bandwidth"},
-    {"above_hbm_bw_cache", "above_memory_bandwidth"}, {"above_hbm_bw", "above_memory_bandwidth"},
+    {"float", "fp32"},
+    {"float32", "fp32"},
+    {"f32", "fp32"},
+    {"half", "fp16"},
+    {"float16", "fp16"},
+    {"f16", "fp16"},
+    {"bfloat16", "bf16"},
+    {"double", "fp64"},
+    {"float64", "fp64"},
+    {"uint8", "int8"},
+    {"uint32", "int32"},
+    {"fp8", "fp8_e4m3"},
+    {"f8e4m3", "fp8_e4m3"},
+    {"float8_e4m3", "fp8_e4m3"},
+    {"f8e5m2", "fp8_e5m2"},
+    {"float8_e5m2", "fp8_e5m2"},
+    {"alltoall", "all_to_all"},
+    {"allreduce", "all_reduce"},
+    {"allgather", "all_gather"},
+    {"reducescatter", "reduce_scatter"},
+    {"sendrecv", "send_recv"},
+    {"fwd+bwd", "fwd_bwd"},
+    {"full", "fwd_bwd"},
+    {"forward", "fwd"},
+    {"backward", "bwd"},
+    {"bwd_grad_act", "nn"},
+    {"dgrad", "nn"},
+    {"bwd_grad_w", "nt"},
+    {"wgrad", "nt"},
+    {"above_hbm_bw(cache)", "above_memory_bandwidth"},
+    {"above_hbm_bw_cache", "above_memory_bandwidth"},
+    {"above_hbm_bw", "above_memory_bandwidth"},
 };
 
 std::string lower(std::string_view text) {
@@ -86,7 +107,9 @@ std::string read_text(std::string_view text, bool& value) {
   return fmt::format("{} is neither 0 nor 1", in_quotes(text));
 }
 
-std::string read_text(std::string_view text, Bytes& value) { return read_number(text, value.value); }
+std::string read_text(std::string_view text, Bytes& value) {
+  return read_number(text, value.value);
+}
 
 std::string read_text(std::string_view text, std::string& value) {
   value = text;
@@ -137,7 +160,8 @@ std::string shortest_text(double value, int shift) {
   if (value == 0) return "0";
   // Scientific first: "d.ddde+XX" holds the shortest digits and where the point belongs.
   char buffer[40];
-  const auto written = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
+  const auto written =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
   const std::string_view all(buffer, static_cast<std::size_t>(written.ptr - buffer));
   const auto e = all.find('e');
   int exponent = 0;
@@ -153,7 +177,8 @@ std::string shortest_text(double value, int shift) {
     return sign + digits.substr(0, 1) + (digits.size() > 1 ? "." + digits.substr(1) : "") +
            fmt::format("e{}", exponent);
   }
-  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
+  if (exponent < 0)
+    return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
   const auto whole = static_cast<std::size_t>(exponent) + 1;
   if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0');
   return sign + digits.substr(0, whole) + '.' + digits.substr(whole);

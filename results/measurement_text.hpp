@@ -78,7 +78,8 @@ template <class Row>
 [[nodiscard]] std::vector<std::string> field_texts(const Row& row) {
   std::vector<std::string> list;
   list.reserve(field_names<Row>().size());
-  each_field(row, [&](std::string_view, const auto& value) { append_text(list.emplace_back(), value); });
+  each_field(row,
+             [&](std::string_view, const auto& value) { append_text(list.emplace_back(), value); });
   return list;
 }
 

@@ -32,6 +32,7 @@ std::span<const Option> options() {
       Option{"--schedule", "search.schedule", texts, "1f1b, interleaved, gpipe"},
       Option{"--headroom", "constraints.memory_headroom", text, "share of device memory to leave free, e.g. \"3 %\""},
       Option{"--objective", "objective", text, "step_time, gpu_seconds or memory"},
+      Option{"--profile", "profile", text, "datasheet, calibrated (shipped measurements) or a profile file"},
       Option{"--top", "top", number, "plans to keep, 1-1000"},
   };
   return kOptions;

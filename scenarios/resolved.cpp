@@ -158,6 +158,7 @@ std::string resolved_json(const Scenario& scenario) {
                       {"frameworks", frameworks},
                       {"search", describe_space(scenario.space)},
                       {"memory_headroom_fraction", scenario.memory_headroom},
+                      {"profile", scenario.profile},
                       {"objective", kObjectiveNames[static_cast<std::size_t>(scenario.objective)]},
                       {"top", scenario.top_k}};
   return resolved.dump();

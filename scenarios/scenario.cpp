@@ -23,7 +23,7 @@ constexpr std::int64_t kLongestSequence = 100'000'000;
 
 void check_keys(const Node& root) {
   root.only({"scenario", "model", "cluster", "training", "framework", "precision", "search", "constraints",
-             "objective", "top", "plan", "note"});
+             "objective", "profile", "top", "plan", "note"});
   const auto section = [&](std::string_view key, std::initializer_list<std::string_view> known) {
     if (const auto node = root.find(key)) node->only(known);
   };
@@ -253,9 +253,19 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   scenario.plan_place = layers.place_of(section);
 }
 
+bool is_profile_file(std::string_view text) { return text.ends_with(".json"); }
+
 void read_rest(Layers& layers, Scenario& scenario) {
   if (const auto node = layers.find("scenario")) scenario.title = node->text();
   if (const auto node = layers.find("constraints.memory_headroom")) scenario.memory_headroom = node->percent();
+  if (const auto node = layers.find("profile")) {
+    scenario.profile = node->text();
+    if (is_profile_file(scenario.profile)) {
+      scenario.profile = resolve_path(scenario.profile, node->place()).string();
+    } else if (scenario.profile != "datasheet" && scenario.profile != "calibrated") {
+      node->error(fmt::format("{} is none of datasheet, calibrated, or a profile file (*.json)", in_quotes(scenario.profile)));
+    }
+  }
   if (const auto node = layers.find("objective")) {
     scenario.objective = static_cast<Objective>(node->one_of({"step_time", "gpu_seconds", "memory"}));
   }

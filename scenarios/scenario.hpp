@@ -31,6 +31,9 @@ struct Scenario {
   simulator::SearchSpace space;
   double memory_headroom = 0.03;
   Objective objective = Objective::step_time;
+  /// What costs come from: "datasheet", "calibrated" (the shipped profile of the device) or the path of a
+  /// profile that `foreplan calibrate` wrote.
+  std::string profile = "datasheet";
   int top_k = 10;
   /// One plan to simulate, from the `plan:` section; `dp` follows from the GPU count.
   std::optional<simulator::ParallelPlan> plan;

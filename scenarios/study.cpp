@@ -1,13 +1,39 @@
 #include "scenarios/study.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/profiles.hpp"
+#include "simulator/cost/calibrated.hpp"
 #include "simulator/cost/datasheet.hpp"
 
 namespace foreplan::scenarios {
 
 using namespace simulator;
+
+namespace {
+
+/// The cost model that the scenario asks for; the datasheet stands behind a calibrated one.
+Result<std::unique_ptr<CostModel>> make_cost(const Scenario& scenario, std::unique_ptr<CostModel> datasheet) {
+  if (scenario.profile == "datasheet") return datasheet;
+  const DeviceSpec& device = scenario.cluster.device;
+  if (scenario.profile != "calibrated") {
+    auto profile = calibration::read_profile(scenario.profile, device);
+    if (!profile) return fail(std::move(profile.error()));
+    return make_calibrated_cost(scenario.cluster, std::move(*profile), std::move(datasheet));
+  }
+  auto profile = shipped_profile(device);
+  if (!profile) return fail(std::move(profile.error()));
+  if (!*profile) {
+    return fail(fmt::format("no profile of {} is shipped; fit one with foreplan calibrate --device {} --out FILE.json and"
+                            " name that file", device.name, device.name), Place{{}, 0, 0, "profile"});
+  }
+  return make_calibrated_cost(scenario.cluster, std::move(**profile), std::move(datasheet));
+}
+
+}  // namespace
 
 Result<Study> Study::make(Scenario scenario) {
   auto efficiencies = datasheet_efficiencies(scenario.cluster.device.architecture);
@@ -15,7 +41,9 @@ Result<Study> Study::make(Scenario scenario) {
   Study study;
   study.scenario_ = std::make_unique<Scenario>(std::move(scenario));
   const Scenario& s = *study.scenario_;
-  study.cost_ = make_datasheet_cost(s.cluster, *efficiencies);
+  auto cost = make_cost(s, make_datasheet_cost(s.cluster, *efficiencies));
+  if (!cost) return fail(std::move(cost.error()));
+  study.cost_ = std::move(*cost);
   std::vector<RecomputePolicy> policies = distinct_policies(s.space);
   study.model_ = std::make_unique<StepModel>(Job{&s.model, &s.cluster, s.training}, *study.cost_,
                                              std::span<const FrameworkTraits>(s.frameworks), std::move(policies));

@@ -9,7 +9,7 @@
 set -u
 
 build_packages="g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libyaml-cpp-dev libfmt-dev
-  libcli11-dev libtbb-dev libexpected-dev"
+  libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
 test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3"
 lint_packages="python3 clang-format-16 clang-tidy-16"
 fuzz_packages="clang-16 libclang-rt-16-dev"

@@ -25,22 +25,29 @@ std::string value_text(const Json& value) {
 
 void add_line(std::string_view line, int number, ImportSink& sink) {
   const Json row = Json::parse(line, nullptr, false);
-  if (row.is_discarded()) return sink.reject(number, "the line is not a whole JSON mapping; is it cut off?");
+  if (row.is_discarded())
+    return sink.reject(number, "the line is not a whole JSON mapping; is it cut off?");
   if (!row.is_object()) return sink.reject(number, "the line is not a JSON mapping");
   MeasurementKind kind{};
-  if (!row.contains("kind") || !row["kind"].is_string()) return sink.reject(number, "the key \"kind\" is missing");
+  if (!row.contains("kind") || !row["kind"].is_string())
+    return sink.reject(number, "the key \"kind\" is missing");
   const auto& stated = row["kind"].get_ref<const std::string&>();
-  if (std::string wrong = read_text(stated, kind); !wrong.empty()) return sink.reject(number, "kind: " + wrong);
+  if (std::string wrong = read_text(stated, kind); !wrong.empty())
+    return sink.reject(number, "kind: " + wrong);
   std::vector<std::string> names, values;
   for (const auto& [key, value] : row.items()) {
-    if (value.is_structured()) return sink.reject(number, fmt::format("{} is not a single value", key));
+    if (value.is_structured())
+      return sink.reject(number, fmt::format("{} is not a single value", key));
     names.push_back(key);
     values.push_back(value_text(value));
   }
-  const std::vector<std::string_view> name_views(names.begin(), names.end()), value_views(values.begin(), values.end());
+  const std::vector<std::string_view> name_views(names.begin(), names.end()),
+      value_views(values.begin(), values.end());
   const ColumnPlan plan = plan_columns(kind, name_views);
-  if (!plan.unknown.empty()) return sink.reject(number, fmt::format("unknown key \"{}\"", plan.unknown.front()));
-  if (!plan.missing.empty()) return sink.reject(number, fmt::format("the keys {} are missing", join(plan.missing)));
+  if (!plan.unknown.empty())
+    return sink.reject(number, fmt::format("unknown key \"{}\"", plan.unknown.front()));
+  if (!plan.missing.empty())
+    return sink.reject(number, fmt::format("the keys {} are missing", join(plan.missing)));
   sink.add_texts(plan, value_views, number, {});
 }
 
@@ -63,7 +70,10 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
 }  // namespace
 
 ImportFormat bench_lines_format() {
-  return {.name = "bench-lines", .summary = "foreplan's own bench: one JSON mapping per line", .recognises = recognises, .read = read};
+  return {.name = "bench-lines",
+          .summary = "foreplan's own bench: one JSON mapping per line",
+          .recognises = recognises,
+          .read = read};
 }
 
 }  // namespace foreplan::results

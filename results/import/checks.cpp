@@ -24,13 +24,16 @@ struct Work {
 std::string times_apart(double ratio) {
   const double factor = ratio > 1 ? ratio : 1 / ratio;
   constexpr std::array kUnits = {1e3, 1e6, 1e9, 8.0};
-  const bool units = std::any_of(kUnits.begin(), kUnits.end(), [&](double u) { return std::abs(factor / u - 1) < 0.1; });
-  return fmt::format("{:.3g} times apart{}", factor, units ? ": the units are mixed up" : "; are the units mixed?");
+  const bool units = std::any_of(kUnits.begin(), kUnits.end(),
+                                 [&](double u) { return std::abs(factor / u - 1) < 0.1; });
+  return fmt::format("{:.3g} times apart{}", factor,
+                     units ? ": the units are mixed up" : "; are the units mixed?");
 }
 
 /// Empty when `computed` and `stated` agree within `tolerance` and the rounding of both.
-std::string disagreement(std::string_view what, std::string_view unit, double scale, double computed,
-                         const StatedRate& stated, double tolerance, double time_share) {
+std::string disagreement(std::string_view what, std::string_view unit, double scale,
+                         double computed, const StatedRate& stated, double tolerance,
+                         double time_share) {
   if (!(stated.value > 0)) return {};  // rounded to nothing
   const double allowed = tolerance + stated.rounding / stated.value + time_share;
   if (std::abs(computed / stated.value - 1) <= allowed) return {};
@@ -44,8 +47,8 @@ void judge_flops(const Work& work, Seconds time, const DeviceLimits& limits, Ver
   if (!peak) return;  // computed in another type; there is no claim to hold it against
   const double rate = work.flops / time.value;
   if (rate > kAbsurdFactor * peak->value) {
-    verdict.rejection = fmt::format("{:.4g} TFLOP/s is {:.3g} times the {} peak of {}{}", rate / 1e12, rate / peak->value,
-                                    name(*work.dtype), limits.name,
+    verdict.rejection = fmt::format("{:.4g} TFLOP/s is {:.3g} times the {} peak of {}{}",
+                                    rate / 1e12, rate / peak->value, name(*work.dtype), limits.name,
                                     *work.dtype == DType::fp32 ? "; was it computed in tf32?" : "");
   } else if (rate > peak->value) {
     verdict.flags.set(MeasurementFlag::above_peak);
@@ -101,8 +104,8 @@ double attention_flops(const AttentionMeasurement& row) {
   double pairs = q * kv;
   if (row.causal && q > 1) pairs -= q * std::min(q, kv) / 2;
   if (row.window > 0) pairs = std::min(pairs, q * static_cast<double>(row.window));
-  const double forward = 2.0 * static_cast<double>(row.batch) * static_cast<double>(row.heads_q) * pairs *
-                         static_cast<double>(row.head_dim_qk + row.head_dim_v);
+  const double forward = 2.0 * static_cast<double>(row.batch) * static_cast<double>(row.heads_q) *
+                         pairs * static_cast<double>(row.head_dim_qk + row.head_dim_v);
   switch (row.pass) {
     case MeasuredPass::fwd: return forward;
     case MeasuredPass::bwd: return 2.5 * forward;
@@ -114,18 +117,20 @@ double attention_flops(const AttentionMeasurement& row) {
 /// Keys and values that a decode step reads at least.
 double decode_bytes(const AttentionMeasurement& row) {
   if (row.phase != AttentionPhase::decode) return 0;
-  const auto kv = static_cast<double>(row.window > 0 ? std::min(row.window, row.kv_len) : row.kv_len);
+  const auto kv =
+      static_cast<double>(row.window > 0 ? std::min(row.window, row.kv_len) : row.kv_len);
   return static_cast<double>(row.batch) * kv * static_cast<double>(row.heads_kv) *
-         static_cast<double>(row.head_dim_qk + row.head_dim_v) * bits(row.dtype_kv.value_or(row.dtype_in)) / 8;
+         static_cast<double>(row.head_dim_qk + row.head_dim_v) *
+         bits(row.dtype_kv.value_or(row.dtype_in)) / 8;
 }
 
 /// Which peak bounds a quantised MoE layer. Schemes that are not here are not held against a peak.
 std::optional<DType> moe_compute_type(std::string_view quant) {
   constexpr std::pair<std::string_view, DType> kSchemes[] = {
-      {"bfloat16", DType::bf16},    {"float16", DType::fp16},
-      {"fp8", DType::fp8_e4m3},     {"fp8_block", DType::fp8_e4m3},
-      {"int4_wo", DType::bf16},     {"w4a16_mxfp4", DType::bf16},
-      {"nvfp4", DType::fp4_e2m1},   {"w4a8_mxfp4_mxfp8", DType::fp8_e4m3}};
+      {"bfloat16", DType::bf16},  {"float16", DType::fp16},
+      {"fp8", DType::fp8_e4m3},   {"fp8_block", DType::fp8_e4m3},
+      {"int4_wo", DType::bf16},   {"w4a16_mxfp4", DType::bf16},
+      {"nvfp4", DType::fp4_e2m1}, {"w4a8_mxfp4_mxfp8", DType::fp8_e4m3}};
   for (const auto& [scheme, type] : kSchemes) {
     if (scheme == quant) return type;
   }
@@ -141,44 +146,56 @@ std::optional<CollectiveKind> core_kind(CollectiveOperation op) {
 /// False where devices that the data sheet joins by one kind of link are joined by another: A100
 /// PCIe cards with NVLink bridges. Nothing is claimed about those.
 bool link_of_data_sheet(const CollectiveMeasurement& row, const DeviceLimits& limits) {
-  const std::string_view family = std::string_view{limits.link}.substr(0, limits.link.find_first_of("0123456789 "));
+  const std::string_view family =
+      std::string_view{limits.link}.substr(0, limits.link.find_first_of("0123456789 "));
   return row.intra_link.empty() || row.intra_link.starts_with(family);
 }
 
-double time_share(const Stated& stated, Seconds time) { return stated.time_rounding_s / time.value; }
+double time_share(const Stated& stated, Seconds time) {
+  return stated.time_rounding_s / time.value;
+}
 
 }  // namespace
 
 Verdict check_row(const GemmMeasurement& row, const Stated& stated, const DeviceLimits& limits) {
-  const auto m = static_cast<double>(row.m), n = static_cast<double>(row.n), k = static_cast<double>(row.k);
+  const auto m = static_cast<double>(row.m), n = static_cast<double>(row.n),
+             k = static_cast<double>(row.k);
   const auto batch = static_cast<double>(row.batch);
   const double flops = 2 * m * n * k * batch;
   const double bytes = batch * (m * k * bits(row.dtype_in) + k * n * weight_bits(row)) / 8;
-  Verdict verdict = judge({.flops = flops, .dtype = computes_as(row.dtype_in), .memory_bytes = bytes}, row.time, limits);
+  Verdict verdict =
+      judge({.flops = flops, .dtype = computes_as(row.dtype_in), .memory_bytes = bytes}, row.time,
+            limits);
   if (verdict.rejection.empty() && stated.flop_rate) {
-    verdict.rejection = disagreement("2 m n k batch / time", "TFLOP/s", 1e12, flops / row.time.value, *stated.flop_rate,
-                                     kStatedTolerance, time_share(stated, row.time));
+    verdict.rejection =
+        disagreement("2 m n k batch / time", "TFLOP/s", 1e12, flops / row.time.value,
+                     *stated.flop_rate, kStatedTolerance, time_share(stated, row.time));
   }
   return verdict;
 }
 
-Verdict check_row(const AttentionMeasurement& row, const Stated& stated, const DeviceLimits& limits) {
+Verdict check_row(const AttentionMeasurement& row, const Stated& stated,
+                  const DeviceLimits& limits) {
   // Sources count causal attention whole or by half, and backward passes by 2 to 3.5 forward ones.
   constexpr double kConventions = 4;
   const double flops = attention_flops(row);
   Verdict verdict =
-      judge({.flops = flops, .dtype = computes_as(row.dtype_in), .memory_bytes = decode_bytes(row)}, row.time, limits);
-  if (verdict.rejection.empty() && stated.flop_rate && stated.flop_rate->value > stated.flop_rate->rounding) {
+      judge({.flops = flops, .dtype = computes_as(row.dtype_in), .memory_bytes = decode_bytes(row)},
+            row.time, limits);
+  if (verdict.rejection.empty() && stated.flop_rate &&
+      stated.flop_rate->value > stated.flop_rate->rounding) {
     const double ratio = flops / row.time.value / stated.flop_rate->value;
     const double allowed = kConventions + stated.flop_rate->rounding / stated.flop_rate->value;
     if (ratio > allowed || ratio < 1 / allowed) {
-      verdict.rejection = fmt::format("FLOPs / time and the stated TFLOP/s are {}", times_apart(ratio));
+      verdict.rejection =
+          fmt::format("FLOPs / time and the stated TFLOP/s are {}", times_apart(ratio));
     }
   }
   return verdict;
 }
 
-Verdict check_row(const CollectiveMeasurement& row, const Stated& stated, const DeviceLimits& limits) {
+Verdict check_row(const CollectiveMeasurement& row, const Stated& stated,
+                  const DeviceLimits& limits) {
   const auto kind = core_kind(row.op);
   if (!kind || !row.bytes) return judge({}, row.time, limits);
   const double factor = traits(*kind).bus_factor(static_cast<int>(row.ngpus));
@@ -187,20 +204,24 @@ Verdict check_row(const CollectiveMeasurement& row, const Stated& stated, const 
   const double rate = row.bytes->value / row.time.value;
   const double share = time_share(stated, row.time);
   if (verdict.rejection.empty() && stated.bandwidth) {
-    verdict.rejection = disagreement("bytes / time", "GB/s", 1e9, rate, *stated.bandwidth, kStatedTolerance, share);
+    verdict.rejection =
+        disagreement("bytes / time", "GB/s", 1e9, rate, *stated.bandwidth, kStatedTolerance, share);
   }
   if (verdict.rejection.empty() && stated.bus_bandwidth) {
-    verdict.rejection = disagreement("the bus bandwidth", "GB/s", 1e9, factor * rate, *stated.bus_bandwidth, kStatedTolerance, share);
+    verdict.rejection = disagreement("the bus bandwidth", "GB/s", 1e9, factor * rate,
+                                     *stated.bus_bandwidth, kStatedTolerance, share);
   }
   return verdict;
 }
 
-Verdict check_row(const BandwidthMeasurement& row, const Stated& stated, const DeviceLimits& limits) {
+Verdict check_row(const BandwidthMeasurement& row, const Stated& stated,
+                  const DeviceLimits& limits) {
   if (!row.bytes) return judge({}, row.time, limits);
   Verdict verdict = judge({.memory_bytes = row.bytes->value}, row.time, limits);
   if (verdict.rejection.empty() && stated.bandwidth) {
-    verdict.rejection = disagreement("bytes / time", "GB/s", 1e9, row.bytes->value / row.time.value, *stated.bandwidth,
-                                     kStatedTolerance, time_share(stated, row.time));
+    verdict.rejection =
+        disagreement("bytes / time", "GB/s", 1e9, row.bytes->value / row.time.value,
+                     *stated.bandwidth, kStatedTolerance, time_share(stated, row.time));
   }
   return verdict;
 }

@@ -31,10 +31,15 @@ struct Verdict {
   std::string rejection;  ///< empty = keep the row
   MeasurementFlags flags;
 };
-[[nodiscard]] Verdict check_row(const GemmMeasurement& row, const Stated& stated, const DeviceLimits& limits);
-[[nodiscard]] Verdict check_row(const AttentionMeasurement& row, const Stated& stated, const DeviceLimits& limits);
-[[nodiscard]] Verdict check_row(const CollectiveMeasurement& row, const Stated& stated, const DeviceLimits& limits);
-[[nodiscard]] Verdict check_row(const BandwidthMeasurement& row, const Stated& stated, const DeviceLimits& limits);
-[[nodiscard]] Verdict check_row(const MoeMeasurement& row, const Stated& stated, const DeviceLimits& limits);
+[[nodiscard]] Verdict check_row(const GemmMeasurement& row, const Stated& stated,
+                                const DeviceLimits& limits);
+[[nodiscard]] Verdict check_row(const AttentionMeasurement& row, const Stated& stated,
+                                const DeviceLimits& limits);
+[[nodiscard]] Verdict check_row(const CollectiveMeasurement& row, const Stated& stated,
+                                const DeviceLimits& limits);
+[[nodiscard]] Verdict check_row(const BandwidthMeasurement& row, const Stated& stated,
+                                const DeviceLimits& limits);
+[[nodiscard]] Verdict check_row(const MoeMeasurement& row, const Stated& stated,
+                                const DeviceLimits& limits);
 
 }  // namespace foreplan::results

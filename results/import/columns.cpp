@@ -40,10 +40,10 @@ struct OtherName {
   std::string_view spelling, field;
 };
 constexpr OtherName kOtherNames[] = {
-    {"stat", "statistic"},      {"license", "licence"},        {"version", "library_version"},
-    {"dtype", "dtype_in"},      {"dtype_in", "dtype"},
-    {"tokens", "moe_tokens"},   {"hidden", "moe_hidden"},      {"topk", "moe_topk"},
-    {"experts", "moe_experts"}, {"size_bytes", "bytes"},       {"gpus", "ngpus"},
+    {"stat", "statistic"},    {"license", "licence"}, {"version", "library_version"},
+    {"dtype", "dtype_in"},    {"dtype_in", "dtype"},  {"tokens", "moe_tokens"},
+    {"hidden", "moe_hidden"}, {"topk", "moe_topk"},   {"experts", "moe_experts"},
+    {"size_bytes", "bytes"},  {"gpus", "ngpus"},
 };
 
 std::string lower(std::string_view text) {
@@ -54,7 +54,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-Column index_in(const std::vector<std::string_view>& names, std::string_view name, ColumnRole role) {
+Column index_in(const std::vector<std::string_view>& names, std::string_view name,
+                ColumnRole role) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) return {};
   return {role, static_cast<std::size_t>(found - names.begin()), 0};

@@ -41,9 +41,11 @@ struct ColumnPlan {
   std::vector<std::string_view> missing;  ///< names without which a row means nothing
   std::vector<std::string> unknown;       ///< names that mean nothing here
 };
-[[nodiscard]] ColumnPlan plan_columns(MeasurementKind kind, std::span<const std::string_view> names);
+[[nodiscard]] ColumnPlan plan_columns(MeasurementKind kind,
+                                      std::span<const std::string_view> names);
 
 /// The kind whose fields the names fit best; empty when they fit none.
-[[nodiscard]] std::optional<MeasurementKind> kind_of_columns(std::span<const std::string_view> names);
+[[nodiscard]] std::optional<MeasurementKind> kind_of_columns(
+    std::span<const std::string_view> names);
 
 }  // namespace foreplan::results

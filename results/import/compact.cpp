@@ -24,7 +24,10 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
 }  // namespace
 
 ImportFormat compact_format() {
-  return {.name = "compact", .summary = "foreplan's own compact files (.fpm)", .recognises = recognises, .read = read};
+  return {.name = "compact",
+          .summary = "foreplan's own compact files (.fpm)",
+          .recognises = recognises,
+          .read = read};
 }
 
 }  // namespace foreplan::results

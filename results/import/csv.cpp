@@ -30,7 +30,7 @@ class CsvScanner {
   }
   [[nodiscard]] const std::vector<std::string_view>& fields() const { return fields_; }
   [[nodiscard]] int line() const { return line_; }
-  [[nodiscard]] bool ended() const { return ended_; }        ///< by a line break
+  [[nodiscard]] bool ended() const { return ended_; }  ///< by a line break
   [[nodiscard]] bool open_quote() const { return open_quote_; }
 
  private:
@@ -87,13 +87,16 @@ class CsvScanner {
   bool ended_ = false, open_quote_ = false;
 };
 
-std::vector<std::string_view> header_of(std::string_view text) {
+/// Owned, for what a quoted name points to goes with the scanner.
+std::vector<std::string> header_of(std::string_view text) {
   CsvScanner scanner(text.substr(0, text.find('\n')));
-  return scanner.next() ? scanner.fields() : std::vector<std::string_view>{};
+  if (!scanner.next()) return {};
+  return {scanner.fields().begin(), scanner.fields().end()};
 }
 
 bool recognises(std::string_view text) {
-  const auto names = header_of(text);
+  const auto header = header_of(text);
+  const std::vector<std::string_view> names(header.begin(), header.end());
   if (names.size() < 3) return false;
   const auto kind = kind_of_columns(names);
   if (!kind) return false;
@@ -104,7 +107,8 @@ bool recognises(std::string_view text) {
 }
 
 std::string wrong_width(const CsvScanner& scanner, std::size_t columns) {
-  const std::string_view what = scanner.ended() ? "the line has" : "the last line is cut off: it has";
+  const std::string_view what =
+      scanner.ended() ? "the line has" : "the last line is cut off: it has";
   return fmt::format("{} {} fields, the header {}", what, scanner.fields().size(), columns);
 }
 
@@ -113,10 +117,14 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
   scanner.next();
   const std::vector<std::string> names(scanner.fields().begin(), scanner.fields().end());
   const std::vector<std::string_view> views(names.begin(), names.end());
-  const ColumnPlan plan = plan_columns(*kind_of_columns(views), views);
   const Place header{.file = source.file, .line = scanner.line()};
+  const auto kind = kind_of_columns(views);
+  if (!kind) return fail("the header names no kind of measurement", header);
+  const ColumnPlan plan = plan_columns(*kind, views);
   if (!plan.missing.empty()) {
-    return fail(fmt::format("a table of {} needs the columns {}; they are missing", name(plan.kind), join(plan.missing)), header);
+    return fail(fmt::format("a table of {} needs the columns {}; they are missing", name(plan.kind),
+                            join(plan.missing)),
+                header);
   }
   if (!plan.unknown.empty()) {
     const std::vector<std::string_view> unknown(plan.unknown.begin(), plan.unknown.end());
@@ -129,7 +137,9 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
       sink.reject(scanner.line(), wrong_width(scanner, names.size()));
     } else {
       sink.add_texts(plan, scanner.fields(), scanner.line(), {});
-      if (!scanner.ended()) sink.notice(fmt::format("line {} does not end in a line break; is the file cut off?", scanner.line()));
+      if (!scanner.ended())
+        sink.notice(fmt::format("line {} does not end in a line break; is the file cut off?",
+                                scanner.line()));
     }
   }
   return {};
@@ -138,7 +148,10 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
 }  // namespace
 
 ImportFormat csv_format() {
-  return {.name = "csv", .summary = "a table with a header line, one kind of measurement", .recognises = recognises, .read = read};
+  return {.name = "csv",
+          .summary = "a table with a header line, one kind of measurement",
+          .recognises = recognises,
+          .read = read};
 }
 
 }  // namespace foreplan::results

@@ -18,8 +18,8 @@ namespace foreplan::results {
 namespace {
 
 /// Parts of a name that Google Benchmark adds by itself.
-constexpr std::array<std::string_view, 6> kOwnParts = {"iterations", "repeats",      "threads",
-                                                       "min_time",   "min_warmup_time", "process_time"};
+constexpr std::array<std::string_view, 6> kOwnParts = {
+    "iterations", "repeats", "threads", "min_time", "min_warmup_time", "process_time"};
 
 struct NamedArguments {
   std::vector<std::string_view> names, values;
@@ -35,7 +35,8 @@ NamedArguments arguments_of(std::string_view name) {
     const auto colon = part.find(':');
     if (part == "manual_time" || part == "real_time" || part == "process_time") continue;
     if (colon == std::string_view::npos) {
-      arguments.problem = fmt::format("the argument {} has no name; write it as name:value", in_quotes(part));
+      arguments.problem =
+          fmt::format("the argument {} has no name; write it as name:value", in_quotes(part));
       return arguments;
     }
     const std::string_view key = part.substr(0, colon);
@@ -51,7 +52,8 @@ MeasurementOrigin origin_of(const Node& root) {
   MeasurementOrigin origin;
   const auto context = root.find("context");
   if (context && context->is_map()) {
-    each_field(origin, [&](std::string_view field, std::string& text) { text = text_of(*context, field); });
+    each_field(origin,
+               [&](std::string_view field, std::string& text) { text = text_of(*context, field); });
     constexpr std::size_t kDay = 10;  // of "2026-02-21T10:15:00+00:00"
     origin.date = origin.date.substr(0, kDay);
   }
@@ -63,23 +65,29 @@ MeasurementOrigin origin_of(const Node& root) {
 void add_benchmark(const Node& benchmark, const MeasurementOrigin& origin, ImportSink& sink) {
   const int line = benchmark.place().line;
   if (text_of(benchmark, "error_occurred") == "1") {
-    return sink.reject(line, fmt::format("the benchmark failed: {}", text_of(benchmark, "error_message")));
+    return sink.reject(
+        line, fmt::format("the benchmark failed: {}", text_of(benchmark, "error_message")));
   }
   const std::string name = text_of(benchmark, "name");
   const auto slash = std::min(name.find('/'), name.size());
   MeasurementKind kind{};
-  if (std::string wrong = read_text(std::string_view{name}.substr(0, slash), kind); !wrong.empty()) {
+  if (std::string wrong = read_text(std::string_view{name}.substr(0, slash), kind);
+      !wrong.empty()) {
     return sink.reject(line, "the first part of the name: " + wrong);
   }
-  NamedArguments arguments = arguments_of(std::string_view{name}.substr(std::min(slash + 1, name.size())));
+  NamedArguments arguments =
+      arguments_of(std::string_view{name}.substr(std::min(slash + 1, name.size())));
   if (!arguments.problem.empty()) return sink.reject(line, std::move(arguments.problem));
-  const std::string unit = "time_" + text_of(benchmark, "time_unit"), time = text_of(benchmark, "real_time"),
+  const std::string unit = "time_" + text_of(benchmark, "time_unit"),
+                    time = text_of(benchmark, "real_time"),
                     samples = text_of(benchmark, "iterations");
   arguments.names.insert(arguments.names.end(), {unit, "samples"});
   arguments.values.insert(arguments.values.end(), {time, samples});
   const ColumnPlan plan = plan_columns(kind, arguments.names);
-  if (!plan.unknown.empty()) return sink.reject(line, fmt::format("unknown argument \"{}\"", plan.unknown.front()));
-  if (!plan.missing.empty()) return sink.reject(line, fmt::format("the arguments {} are missing", join(plan.missing)));
+  if (!plan.unknown.empty())
+    return sink.reject(line, fmt::format("unknown argument \"{}\"", plan.unknown.front()));
+  if (!plan.missing.empty())
+    return sink.reject(line, fmt::format("the arguments {} are missing", join(plan.missing)));
   sink.add_texts(plan, arguments.values, line, origin);
 }
 
@@ -93,7 +101,8 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
   if (!document) return fail(document.error());
   const Node root = document->root();
   const auto benchmarks = root.is_map() ? root.find("benchmarks") : std::nullopt;
-  if (!benchmarks || !benchmarks->is_list()) return fail("the list \"benchmarks\" is missing", {.file = source.file});
+  if (!benchmarks || !benchmarks->is_list())
+    return fail("the list \"benchmarks\" is missing", {.file = source.file});
   const MeasurementOrigin origin = origin_of(root);
   std::size_t aggregates = 0;
   for (const Node& benchmark : benchmarks->items()) {
@@ -105,14 +114,18 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
       add_benchmark(benchmark, origin, sink);
     }
   }
-  if (aggregates > 0) sink.notice(fmt::format("{} aggregates left out; the runs behind them are taken", aggregates));
+  if (aggregates > 0)
+    sink.notice(fmt::format("{} aggregates left out; the runs behind them are taken", aggregates));
   return {};
 }
 
 }  // namespace
 
 ImportFormat google_benchmark_format() {
-  return {.name = "google-benchmark", .summary = "JSON of Google Benchmark with named arguments", .recognises = recognises, .read = read};
+  return {.name = "google-benchmark",
+          .summary = "JSON of Google Benchmark with named arguments",
+          .recognises = recognises,
+          .read = read};
 }
 
 }  // namespace foreplan::results

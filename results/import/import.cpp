@@ -43,8 +43,9 @@ const ImportFormat* format_of(std::string_view text) {
 }  // namespace
 
 std::span<const ImportFormat> import_formats() {
-  static const std::array kFormats = {compact_format(),         nccl_json_format(), google_benchmark_format(),
-                                      bench_lines_format(),     nccl_text_format(), csv_format()};
+  static const std::array kFormats = {compact_format(),          nccl_json_format(),
+                                      google_benchmark_format(), bench_lines_format(),
+                                      nccl_text_format(),        csv_format()};
   return kFormats;
 }
 
@@ -56,16 +57,23 @@ std::string import_format_list() {
   return list;
 }
 
-Result<FileReport> import_text(const SourceText& source, const ImportOptions& options, MeasurementSet& rows) {
+Result<FileReport> import_text(const SourceText& source, const ImportOptions& options,
+                               MeasurementSet& rows) {
   const SourceText plain{without_byte_order_mark(source.text), source.file};
   const ImportFormat* format = format_of(plain.text);
   const Place place{.file = source.file};
   if (plain.text.empty()) return fail("the file is empty", place);
   if (format == nullptr) {
-    return fail(fmt::format("this is none of the formats that can be imported: {}", import_format_list()), place);
+    return fail(
+        fmt::format("this is none of the formats that can be imported: {}", import_format_list()),
+        place);
   }
-  FileReport report{.file = source.file, .format = std::string{format->name}, .content_hash = sha256_hex(source.text),
-                    .rejected = {}, .flagged = {}, .notices = {}};
+  FileReport report{.file = source.file,
+                    .format = std::string{format->name},
+                    .content_hash = sha256_hex(source.text),
+                    .rejected = {},
+                    .flagged = {},
+                    .notices = {}};
   MeasurementSet fresh;
   ImportSink sink(options, report, fresh);
   auto read = format->read(plain, sink);
@@ -79,7 +87,8 @@ Result<Imported> import_files(std::span<const fs::path> files, const ImportOptio
   Errors errors;
   for (const fs::path& file : files) {
     const auto text = file_text(file);
-    auto report = text ? import_text({*text, file.string()}, options, imported.rows) : fail(text.error());
+    auto report =
+        text ? import_text({*text, file.string()}, options, imported.rows) : fail(text.error());
     if (report) {
       imported.files.push_back(std::move(*report));
     } else {
@@ -98,7 +107,8 @@ Result<Sources> read_sources(const fs::path& file) {
   for (const std::string& key : root.keys()) {
     const Node entry = root.required(key);
     entry.only({"where", "revision", "date", "licence", "measured"});
-    sources[key] = {.licence = entry.required("licence").text(), .date = entry.required("date").text()};
+    sources[key] = {.licence = entry.required("licence").text(),
+                    .date = entry.required("date").text()};
   }
   if (!document->ok()) return fail(document->errors());
   return sources;

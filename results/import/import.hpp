@@ -18,7 +18,7 @@ namespace foreplan::results {
 
 /// What a device's data sheet allows, for telling a measurement from a mistake.
 struct DeviceLimits {
-  std::string name;       ///< catalogue name
+  std::string name;         ///< catalogue name
   bool short_name = false;  ///< it was found by a name that leaves the form factor open
   std::array<std::optional<FlopsPerSecond>, kDTypes.size()> peak{};  ///< dense, by DType
   BytesPerSecond memory_bandwidth;
@@ -40,9 +40,9 @@ using Sources = std::map<std::string, SourceFacts, std::less<>>;
 
 struct ImportOptions {
   DeviceLookup find_device;
-  Sources sources;                             ///< fills in licence and date by a row's source
+  Sources sources;                               ///< fills in licence and date by a row's source
   std::optional<CollectiveOperation> operation;  ///< for files that do not say which collective
-  std::string device;                          ///< for files that do not say which device
+  std::string device;                            ///< for files that do not say which device
 };
 
 struct LineReport {
@@ -80,7 +80,8 @@ struct ImportFormat {
 [[nodiscard]] std::string import_format_list();
 
 /// Reads one file's text and adds its rows to `rows`. Fails, adding nothing, where the format is
-/// unknown, a needed column is missing or the text as a whole is broken; a bad row is only reported.
+/// unknown, a needed column is missing or the text as a whole is broken; a bad row is only
+/// reported.
 [[nodiscard]] Result<FileReport> import_text(const SourceText& source, const ImportOptions& options,
                                              MeasurementSet& rows);
 

@@ -25,7 +25,8 @@ NcclRun run_of(const Node& root) {
   if (const auto args = root.find("args"); args && args->is_list() && !args->items().empty()) {
     run.operation = nccl_operation(scalar_text(args->items().front()));
   }
-  if (const auto code = whole(text_of(root, "nccl_version")); code > 0) run.library_version = nccl_version(static_cast<int>(code));
+  if (const auto code = whole(text_of(root, "nccl_version")); code > 0)
+    run.library_version = nccl_version(static_cast<int>(code));
   constexpr std::size_t kDay = 10;  // of "2026-02-21 10:15:00"
   run.date = text_of(root, "start_time").substr(0, kDay);
   const auto config = root.find("config");
@@ -48,15 +49,25 @@ NcclRun run_of(const Node& root) {
   return run;
 }
 
-void add_half(const NcclRun& run, const Node& result, std::string_view key, bool inplace, ImportSink& sink) {
+void add_half(const NcclRun& run, const Node& result, std::string_view key, bool inplace,
+              ImportSink& sink) {
   const auto half = result.find(key);
   if (!half || !half->is_map()) return;  // null: not measured
   const int line = half->place().line;
-  if (half->find("cpu_time")) return sink.reject(line, "times of the CPU (option -C) are not those of the collective");
-  const std::string bytes = text_of(result, "size"), dtype = text_of(result, "type"), time = text_of(*half, "time"),
-                    algbw = text_of(*half, "alg_bw"), busbw = text_of(*half, "bus_bw"), wrong = text_of(*half, "nwrong");
-  add_nccl_timing(run, {.bytes = bytes, .dtype = dtype, .time_us = time, .algbw = algbw, .busbw = busbw,
-                        .wrong = wrong, .inplace = inplace}, line, sink);
+  if (half->find("cpu_time"))
+    return sink.reject(line, "times of the CPU (option -C) are not those of the collective");
+  const std::string bytes = text_of(result, "size"), dtype = text_of(result, "type"),
+                    time = text_of(*half, "time"), algbw = text_of(*half, "alg_bw"),
+                    busbw = text_of(*half, "bus_bw"), wrong = text_of(*half, "nwrong");
+  add_nccl_timing(run,
+                  {.bytes = bytes,
+                   .dtype = dtype,
+                   .time_us = time,
+                   .algbw = algbw,
+                   .busbw = busbw,
+                   .wrong = wrong,
+                   .inplace = inplace},
+                  line, sink);
 }
 
 bool recognises(std::string_view text) {
@@ -68,10 +79,12 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
   if (!document) return fail(document.error());
   const Node root = document->root();
   const auto results = root.is_map() ? root.find("results") : std::nullopt;
-  if (!results || !results->is_list()) return fail("the list \"results\" is missing", {.file = source.file});
+  if (!results || !results->is_list())
+    return fail("the list \"results\" is missing", {.file = source.file});
   const NcclRun run = run_of(root);
   if (run.operation.empty() && !sink.options().operation) {
-    return fail("the file does not say which collective it measures; name it with --op", {.file = source.file});
+    return fail("the file does not say which collective it measures; name it with --op",
+                {.file = source.file});
   }
   std::size_t empty = 0;
   for (const Node& result : results->items()) {
@@ -91,7 +104,10 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
 }  // namespace
 
 ImportFormat nccl_json_format() {
-  return {.name = "nccl-tests-json", .summary = "what nccl-tests -J writes", .recognises = recognises, .read = read};
+  return {.name = "nccl-tests-json",
+          .summary = "what nccl-tests -J writes",
+          .recognises = recognises,
+          .read = read};
 }
 
 }  // namespace foreplan::results

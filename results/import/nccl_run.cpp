@@ -60,7 +60,8 @@ std::string device_of_driver_name(std::string_view text) {
   for (const auto& [driver, catalogue] : kDriverNames) {
     if (driver == text) return std::string{catalogue};
   }
-  for (const std::string_view vendor : {"NVIDIA GeForce ", "NVIDIA ", "AMD Instinct ", "AMD Radeon ", "Tesla "}) {
+  for (const std::string_view vendor :
+       {"NVIDIA GeForce ", "NVIDIA ", "AMD Instinct ", "AMD Radeon ", "Tesla "}) {
     if (text.starts_with(vendor)) return std::string{text.substr(vendor.size())};
   }
   return std::string{text};
@@ -85,16 +86,20 @@ void add_nccl_timing(const NcclRun& run, const NcclTiming& timing, int line, Imp
     return sink.reject(line, fmt::format("{} wrong values in the result", timing.wrong));
   }
   static constexpr std::array<std::string_view, 10> kNames = {
-      "op", "ngpus", "nodes", "bytes", "dtype", "inplace", "time_us", "algbw_gbps", "busbw_gbps", "impl"};
+      "op",      "ngpus",   "nodes",      "bytes",      "dtype",
+      "inplace", "time_us", "algbw_gbps", "busbw_gbps", "impl"};
   static const ColumnPlan plan = plan_columns(MeasurementKind::collectives, kNames);
   const auto& forced = sink.options().operation;
   const std::string operation = forced ? std::string{name(*forced)} : run.operation;
   const std::string ngpus = std::to_string(run.ngpus), nodes = std::to_string(run.nodes);
-  const std::array<std::string_view, 10> values = {operation, ngpus, nodes, timing.bytes, timing.dtype,
-                                                   timing.inplace ? "1" : "0", timing.time_us, timing.algbw,
-                                                   timing.busbw, "nccl-tests"};
+  const std::array<std::string_view, 10> values = {operation,      ngpus,
+                                                   nodes,          timing.bytes,
+                                                   timing.dtype,   timing.inplace ? "1" : "0",
+                                                   timing.time_us, timing.algbw,
+                                                   timing.busbw,   "nccl-tests"};
   MeasurementOrigin known;
-  known.device = sink.options().device.empty() ? device_of_driver_name(run.device) : sink.options().device;
+  known.device =
+      sink.options().device.empty() ? device_of_driver_name(run.device) : sink.options().device;
   known.library = known.device.starts_with("MI") ? "rccl" : "nccl";
   known.library_version = run.library_version;
   known.date = run.date;

@@ -31,7 +31,8 @@ Words words_of(std::string_view line) {
 }
 
 bool is_digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 /// mpirun --tag-output writes "[1,0]<stdout>:" before each line.
@@ -114,7 +115,8 @@ class NcclTable {
 
   void name_of_run(std::string_view text, const Words& words) {
     for (const std::string_view word : words) {
-      if (const auto operation = nccl_operation(word); !operation.empty()) run_.operation = operation;
+      if (const auto operation = nccl_operation(word); !operation.empty())
+        run_.operation = operation;
       constexpr std::string_view kLibrary = "nccl-library=";
       int code = 0;
       if (word.starts_with(kLibrary)) {
@@ -130,15 +132,19 @@ class NcclTable {
   }
 
   void row(const Words& words, int number) {
-    const auto first_time = std::find_if(columns_.begin(), columns_.end(), [](const std::string& c) { return c == "time" || c == "cputime"; });
+    const auto first_time =
+        std::find_if(columns_.begin(), columns_.end(),
+                     [](const std::string& c) { return c == "time" || c == "cputime"; });
     if (first_time == columns_.end()) return fail_at(number, "the table has no column \"time\"");
     const auto measures = static_cast<std::size_t>(columns_.end() - first_time);
     const std::size_t stamp = stamped_ ? 2 : 0;
     constexpr std::size_t kSizeCountType = 3;
     if (words.size() < kSizeCountType + measures + stamp) {
-      return sink_.reject(number, fmt::format("the line is cut off after {} columns", words.size()));
+      return sink_.reject(number,
+                          fmt::format("the line is cut off after {} columns", words.size()));
     }
-    if (*first_time == "cputime") return sink_.reject(number, "times of the CPU (option -C) are not those of the collective");
+    if (*first_time == "cputime")
+      return sink_.reject(number, "times of the CPU (option -C) are not those of the collective");
     if (words[0] == "0") {
       ++empty_rows_;
       return;
@@ -150,8 +156,14 @@ class NcclTable {
       if (*(first_time + static_cast<std::ptrdiff_t>(i)) != "time") continue;
       if (i + 2 >= measures) return sink_.reject(number, "a time without bandwidths");
       const std::size_t at = start + i;
-      add_nccl_timing(run_, {.bytes = words[0], .dtype = words[2], .time_us = words[at], .algbw = words[at + 1],
-                             .busbw = words[at + 2], .wrong = i + 3 < measures ? words[at + 3] : "", .inplace = second},
+      add_nccl_timing(run_,
+                      {.bytes = words[0],
+                       .dtype = words[2],
+                       .time_us = words[at],
+                       .algbw = words[at + 1],
+                       .busbw = words[at + 2],
+                       .wrong = i + 3 < measures ? words[at + 3] : "",
+                       .inplace = second},
                       number, sink_);
       second = true;
     }
@@ -164,7 +176,8 @@ class NcclTable {
       return false;
     }
     if (run_.device.empty() && sink_.options().device.empty()) {
-      fail_at(number, "the file does not say on which device it was measured; name it with --device");
+      fail_at(number,
+              "the file does not say on which device it was measured; name it with --device");
       return false;
     }
     run_.ngpus = ranks_ > 0 ? ranks_ : in_one_process_;
@@ -192,8 +205,10 @@ class NcclTable {
 bool recognises(std::string_view text) {
   constexpr std::size_t kFar = 1 << 20;
   const std::string_view head = text.substr(0, kFar);
-  return head.find("busbw") != std::string_view::npos && head.find("algbw") != std::string_view::npos &&
-         (head.find("# nThread") != std::string_view::npos || head.find("out-of-place") != std::string_view::npos);
+  return head.find("busbw") != std::string_view::npos &&
+         head.find("algbw") != std::string_view::npos &&
+         (head.find("# nThread") != std::string_view::npos ||
+          head.find("out-of-place") != std::string_view::npos);
 }
 
 Result<void> read(const SourceText& source, ImportSink& sink) {
@@ -210,7 +225,10 @@ Result<void> read(const SourceText& source, ImportSink& sink) {
 }  // namespace
 
 ImportFormat nccl_text_format() {
-  return {.name = "nccl-tests", .summary = "what nccl-tests or rccl-tests print", .recognises = recognises, .read = read};
+  return {.name = "nccl-tests",
+          .summary = "what nccl-tests or rccl-tests print",
+          .recognises = recognises,
+          .read = read};
 }
 
 }  // namespace foreplan::results

@@ -182,7 +182,8 @@ std::vector<Labelled<CollectiveSample>> collective_samples(const MeasurementSet&
     CollectiveSample s;
     s.op = static_cast<CollectiveOp>(row.op);
     if (!is_moe(s.op) && !row.bytes) continue;
-    if (!for_scoring && (!row.flags.none() || !chosen_by_library(origin, row))) continue;
+    const bool doubtful = row.flags.has(MeasurementFlag::above_link) || row.flags.has(MeasurementFlag::suspect_copy);
+    if (!for_scoring && (doubtful || !chosen_by_library(origin, row))) continue;
     s.device = origin.device;
     s.library = origin.library;
     s.version = origin.library_version;

@@ -15,15 +15,16 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_program::Outcome;
 using testing_rows::contents;
-using testing_rows::fs::path;
 using testing_rows::TemporaryFolder;
+using testing_rows::fs::path;
 
 class ImportProgram : public ::testing::Test {
  protected:
   TemporaryFolder folder_;
   [[nodiscard]] Outcome import(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), "import");
-    return testing_program::run_program({.arguments = std::move(arguments), .folder = folder_.path()});
+    return testing_program::run_program(
+        {.arguments = std::move(arguments), .folder = folder_.path()});
   }
   static std::string sample(const std::string& name) {
     return (path{FOREPLAN_SOURCE_DIR} / "tests/data/import" / name).string();
@@ -66,7 +67,9 @@ TEST_F(ImportProgram, TakesOperationAndDeviceWhereAFileDoesNotSay) {
   EXPECT_EQ(without.exit_code, 2);
   EXPECT_THAT(without.err, HasSubstr("name it with --op"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "m.db")) << "nothing is written";
-  EXPECT_EQ(import({sample("nccl_old_all_gather_4xV100.txt"), "--db", "m.db", "--op", "all_gather"}).exit_code, 0);
+  EXPECT_EQ(import({sample("nccl_old_all_gather_4xV100.txt"), "--db", "m.db", "--op", "all_gather"})
+                .exit_code,
+            0);
 }
 
 TEST_F(ImportProgram, BadInputIsExitCodeTwoAndWritesNothing) {
@@ -75,14 +78,18 @@ TEST_F(ImportProgram, BadInputIsExitCodeTwoAndWritesNothing) {
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("letter.txt"));
   EXPECT_THAT(unknown.err, HasSubstr("google-benchmark"));
-  EXPECT_THAT(import({"nowhere.csv", sample("gemm.csv"), "--db", "m.db"}).err, HasSubstr("nowhere.csv: no such file"));
-  EXPECT_THAT(import({sample("gemm.csv"), "--device", "H100-SXM5-80BG"}).err, HasSubstr("did you mean \"H100-SXM5-80GB\""));
-  EXPECT_THAT(import({sample("gemm.csv"), "--op", "all_in"}).err, HasSubstr("--op: \"all_in\" is not one of all_reduce"));
+  EXPECT_THAT(import({"nowhere.csv", sample("gemm.csv"), "--db", "m.db"}).err,
+              HasSubstr("nowhere.csv: no such file"));
+  EXPECT_THAT(import({sample("gemm.csv"), "--device", "H100-SXM5-80BG"}).err,
+              HasSubstr("did you mean \"H100-SXM5-80GB\""));
+  EXPECT_THAT(import({sample("gemm.csv"), "--op", "all_in"}).err,
+              HasSubstr("--op: \"all_in\" is not one of all_reduce"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "m.db"));
 }
 
 TEST_F(ImportProgram, ANameOfADeviceIsNeverOpenedAsAFile) {
-  testing_program::write_file(folder_.path() / "t.csv", "device,m,n,k,dtype_in,time_us\n./h100.yaml,1,2,3,bf16,10\n");
+  testing_program::write_file(folder_.path() / "t.csv",
+                              "device,m,n,k,dtype_in,time_us\n./h100.yaml,1,2,3,bf16,10\n");
   const Outcome got = import({"t.csv", "--db", "m.db"});
   EXPECT_EQ(got.exit_code, 1);
   EXPECT_THAT(got.out, HasSubstr("t.csv:2: \"./h100.yaml\" is not a device name"));

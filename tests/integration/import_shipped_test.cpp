@@ -1,9 +1,9 @@
 // The measurements that come with the program: as many as their description says, each with a
 // source that is described, each held against the data sheets once more.
 
+#include "results/import/import.hpp"
 #include "results/measurement_fields.hpp"
 #include "results/measurement_file.hpp"
-#include "results/import/import.hpp"
 #include "tests/integration/program.hpp"
 #include "tests/unit/results/store_fixture.hpp"
 
@@ -62,7 +62,8 @@ TEST(ShippedMeasurements, NameASourceThatIsDescribedAndADeviceOfTheCatalogue) {
   ASSERT_TRUE(sources) << to_text(sources.error());
   std::set<std::string> used;
   for (std::size_t i = 0; i < texts(MeasurementKind{}).size(); ++i) {
-    const auto set = read_measurement_file(kFolder / (std::string{name(static_cast<MeasurementKind>(i))} + ".fpm"));
+    const auto set = read_measurement_file(
+        kFolder / (std::string{name(static_cast<MeasurementKind>(i))} + ".fpm"));
     ASSERT_TRUE(set) << to_text(set.error());
     for (const MeasurementOrigin& origin : set->origins) {
       ASSERT_TRUE(sources->contains(origin.source)) << origin.source;
@@ -75,7 +76,8 @@ TEST(ShippedMeasurements, NameASourceThatIsDescribedAndADeviceOfTheCatalogue) {
 
 TEST(ShippedMeasurements, PassTheChecksOfTheImportAgain) {
   std::vector<std::string> arguments = {"import", "--to", "again", "--json"};
-  for (const auto kind : texts(MeasurementKind{})) arguments.push_back((kFolder / (std::string{kind} + ".fpm")).string());
+  for (const auto kind : texts(MeasurementKind{}))
+    arguments.push_back((kFolder / (std::string{kind} + ".fpm")).string());
   const testing_rows::TemporaryFolder folder;
   const auto got = testing_program::run_program({.arguments = arguments, .folder = folder.path()});
   ASSERT_EQ(got.exit_code, 0) << got.err;

@@ -28,7 +28,8 @@ RC_GTEST_PROP(MeasurementText, DecimalsOfASourceKeepTheirDigits, ()) {
   const auto places = *rc::gen::inRange(0, 5);
   std::string text = std::to_string(digits);
   if (places > 0) {
-    text.insert(0, static_cast<std::size_t>(std::max(0, places + 1 - static_cast<int>(text.size()))), '0');
+    text.insert(
+        0, static_cast<std::size_t>(std::max(0, places + 1 - static_cast<int>(text.size()))), '0');
     text.insert(text.size() - static_cast<std::size_t>(places), ".");
     while (text.back() == '0') text.pop_back();
     if (text.back() == '.') text.pop_back();

@@ -83,7 +83,8 @@ TEST(ImportCsv, ReadsBandwidthRowsWithConversionsAndDerivedTimes) {
   EXPECT_TRUE(got.rows.memory[2].flags.has(MeasurementFlag::assumed_dtype)) << "fp32?";
   // 16 MiB at 5500 GB/s.
   EXPECT_DOUBLE_EQ(got.rows.memory[3].time.value, 16777216 / 5500e9);
-  EXPECT_THAT(texts_of(got.report.flagged), ElementsAre("4: assumed_dtype", "5: above_memory_bandwidth+derived_time"));
+  EXPECT_THAT(texts_of(got.report.flagged),
+              ElementsAre("4: assumed_dtype", "5: above_memory_bandwidth+derived_time"));
 }
 
 TEST(ImportCsv, ReadsMoeRows) {
@@ -104,36 +105,52 @@ TEST(ImportCsv, TakesColumnsInAnyOrderAndAnyUnitOfTime) {
   EXPECT_EQ(rows.gemm[0].batch, 1);
 }
 
+TEST(ImportCsv, TakesQuotedNamesOfColumns) {
+  const auto rows = import_of(
+                        "\"device\",\"m\",\"n\",\"k\",\"dtype_in\",\"time_us\",\"a, long, name\"\n"
+                        "\"H100-SXM5-80GB\",1,2,3,\"bf16\",10,\n")
+                        .rows;
+  ASSERT_EQ(rows.gemm.size(), 1u);
+  EXPECT_EQ(rows.gemm[0].k, 3);
+}
+
 TEST(ImportCsv, ReportsUnknownColumnsOnceAndReadsTheRest) {
-  const Outcome got = import_of("device,m,n,k,dtype_in,time_us,mood,weather\n"
-                                "H100-SXM5-80GB,1,2,3,bf16,10,good,rain\nH100-SXM5-80GB,2,2,3,bf16,10,good,sun\n");
+  const Outcome got = import_of(
+      "device,m,n,k,dtype_in,time_us,mood,weather\n"
+      "H100-SXM5-80GB,1,2,3,bf16,10,good,rain\nH100-SXM5-80GB,2,2,3,bf16,10,good,sun\n");
   EXPECT_EQ(got.report.accepted, 2);
   EXPECT_THAT(got.report.notices, ElementsAre("unknown columns, left out: mood, weather"));
 }
 
 TEST(ImportCsv, NamesTheColumnsThatAreMissing) {
   const Outcome got = import_of("device,m,n,quant,layout,time_us\nH100-SXM5-80GB,1,2,none,TN,10\n");
-  EXPECT_EQ(got.errors, "rows.txt:1: a table of gemm needs the columns k, dtype_in; they are missing");
+  EXPECT_EQ(got.errors,
+            "rows.txt:1: a table of gemm needs the columns k, dtype_in; they are missing");
   EXPECT_EQ(got.rows.size(), 0u);
 }
 
 TEST(ImportCsv, SurvivesWindowsLineBreaksByteOrderMarksAndBlankLines) {
-  const Outcome got = import_of("\xEF\xBB\xBF" "device,m,n,k,dtype_in,time_us\r\n\r\nH100-SXM5-80GB,1,2,3,bf16,10\r\n");
+  const Outcome got = import_of(
+      "\xEF\xBB\xBF"
+      "device,m,n,k,dtype_in,time_us\r\n\r\nH100-SXM5-80GB,1,2,3,bf16,10\r\n");
   EXPECT_EQ(got.report.accepted, 1) << got.errors;
   EXPECT_EQ(got.rows.gemm.at(0).line, 3u);
 }
 
 TEST(ImportCsv, RejectsLinesOfAnotherWidth) {
-  const Outcome got = import_of(gemm_table("H100-SXM5-80GB,1,2,3,bf16,10\nH100-SXM5-80GB,1,2,3,bf16,10,,,\n"
-                                           "H100-SXM5-80GB,1,2,3,bf16,10,\nH100-SXM5-80GB,1,2"));
+  const Outcome got =
+      import_of(gemm_table("H100-SXM5-80GB,1,2,3,bf16,10\nH100-SXM5-80GB,1,2,3,bf16,10,,,\n"
+                           "H100-SXM5-80GB,1,2,3,bf16,10,\nH100-SXM5-80GB,1,2"));
   EXPECT_EQ(got.report.accepted, 1);
   EXPECT_THAT(texts_of(got.report.rejected),
-              ElementsAre("2: the line has 6 fields, the header 7", "3: the line has 9 fields, the header 7",
+              ElementsAre("2: the line has 6 fields, the header 7",
+                          "3: the line has 9 fields, the header 7",
                           "5: the last line is cut off: it has 3 fields, the header 7"));
 }
 
 TEST(ImportCsv, RejectsAQuoteThatIsNeverClosed) {
-  const Outcome got = import_of("device,m,n,k,dtype_in,note,time_us\nH100-SXM5-80GB,1,2,3,bf16,\"open,10\nmore\n");
+  const Outcome got =
+      import_of("device,m,n,k,dtype_in,note,time_us\nH100-SXM5-80GB,1,2,3,bf16,\"open,10\nmore\n");
   EXPECT_EQ(got.report.accepted, 0);
   EXPECT_THAT(texts_of(got.report.rejected), ElementsAre("2: a quote is opened and never closed"));
 }
@@ -146,7 +163,8 @@ TEST(ImportCsv, MentionsALastLineThatMayBeCutOff) {
 
 TEST(ImportCsv, DropsAndCountsExactRepeats) {
   const std::string line = "H100-SXM5-80GB,1,2,3,bf16,10,\n";
-  const Outcome got = import_of(gemm_table(line + line + "H100-SXM5-80GB,1,2,3,bf16,10.5,\n" + line));
+  const Outcome got =
+      import_of(gemm_table(line + line + "H100-SXM5-80GB,1,2,3,bf16,10.5,\n" + line));
   EXPECT_EQ(got.report.accepted, 2);
   EXPECT_EQ(got.report.duplicates, 2);
   EXPECT_THAT(got.report.rejected, IsEmpty());
@@ -155,7 +173,8 @@ TEST(ImportCsv, DropsAndCountsExactRepeats) {
 TEST(ImportCsv, AnEmptyFileAndAnotherFormatAreErrorsThatNameTheFormats) {
   EXPECT_EQ(import_of("").errors, "rows.txt: the file is empty");
   const std::string unknown = import_of("Dear all,\nthe results are in.\n").errors;
-  for (const ImportFormat& format : import_formats()) EXPECT_THAT(unknown, HasSubstr(std::string{format.name}));
+  for (const ImportFormat& format : import_formats())
+    EXPECT_THAT(unknown, HasSubstr(std::string{format.name}));
 }
 
 }  // namespace

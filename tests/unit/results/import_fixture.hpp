@@ -50,7 +50,8 @@ inline ImportOptions some_options() {
 }
 
 inline std::string sample(const std::string& name) {
-  std::ifstream in(std::filesystem::path{FOREPLAN_SOURCE_DIR} / "tests/data/import" / name, std::ios::binary);
+  std::ifstream in(std::filesystem::path{FOREPLAN_SOURCE_DIR} / "tests/data/import" / name,
+                   std::ios::binary);
   EXPECT_TRUE(in) << name;
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -78,7 +79,8 @@ inline Outcome import_of(const std::string& text, const ImportOptions& options =
 /// "line: reason" of each.
 inline std::vector<std::string> texts_of(const std::vector<LineReport>& lines) {
   std::vector<std::string> texts;
-  for (const LineReport& line : lines) texts.push_back(std::to_string(line.line) + ": " + line.reason);
+  for (const LineReport& line : lines)
+    texts.push_back(std::to_string(line.line) + ": " + line.reason);
   return texts;
 }
 

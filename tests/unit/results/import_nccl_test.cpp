@@ -1,7 +1,7 @@
 // What nccl-tests write, old and new, as text and as JSON.
 
-#include "tests/unit/results/import_fixture.hpp"
 #include "results/import/nccl_run.hpp"
+#include "tests/unit/results/import_fixture.hpp"
 
 #include <gmock/gmock.h>
 
@@ -47,13 +47,15 @@ TEST(ImportNccl, ReadsTheOldTableWithoutGroupRedopAndRoot) {
 
 TEST(ImportNccl, AsksForTheCollectiveWhereTheFileDoesNotSay) {
   const Outcome got = import_of(sample("nccl_old_all_gather_4xV100.txt"));
-  EXPECT_EQ(got.errors, "rows.txt:12: the file does not say which collective it measures; name it with --op");
+  EXPECT_EQ(got.errors,
+            "rows.txt:12: the file does not say which collective it measures; name it with --op");
 }
 
 TEST(ImportNccl, ReadsTheNewTableWithTagsTimeStampsAndUncheckedValues) {
   const Outcome got = import_of(sample("nccl_new_alltoall_16xH100.txt"));
   ASSERT_EQ(got.rows.collectives.size(), 4u) << got.errors;
-  EXPECT_EQ(got.rows.collectives[0].op, CollectiveOperation::all_to_all) << "Collective test starting";
+  EXPECT_EQ(got.rows.collectives[0].op, CollectiveOperation::all_to_all)
+      << "Collective test starting";
   EXPECT_EQ(got.rows.collectives[0].ngpus, 16);
   EXPECT_EQ(got.rows.collectives[0].nodes, 2);
   EXPECT_EQ(got.rows.collectives[0].dtype, ElementType::fp16) << "half";
@@ -63,7 +65,8 @@ TEST(ImportNccl, ReadsTheNewTableWithTagsTimeStampsAndUncheckedValues) {
 
 TEST(ImportNccl, ALogOfSeveralRunsKeepsThemApart) {
   ImportOptions options = some_options();
-  const Outcome got = import_of(sample("nccl_new_alltoall_16xH100.txt") + sample("nccl_all_reduce_8xH100.txt"), options);
+  const Outcome got = import_of(
+      sample("nccl_new_alltoall_16xH100.txt") + sample("nccl_all_reduce_8xH100.txt"), options);
   ASSERT_EQ(got.rows.collectives.size(), 12u) << got.errors;
   EXPECT_EQ(got.rows.collectives[0].op, CollectiveOperation::all_to_all);
   EXPECT_EQ(got.rows.collectives[0].ngpus, 16);
@@ -77,11 +80,12 @@ TEST(ImportNccl, RejectsWrongResultsAndCutLines) {
   const auto end = text.find('\n', row);
   text.replace(end - 1, 1, "3");  // the last "#wrong" of the row
   const auto last = text.find("  1073741824");
-  text.erase(last + 60);          // the run was killed in the middle of its last line
+  text.erase(last + 60);  // the run was killed in the middle of its last line
   const Outcome got = import_of(text);
   EXPECT_EQ(got.report.accepted, 5);
-  EXPECT_THAT(texts_of(got.report.rejected),
-              ElementsAre("20: 3 wrong values in the result", HasSubstr("22: the line is cut off after ")));
+  EXPECT_THAT(
+      texts_of(got.report.rejected),
+      ElementsAre("20: 3 wrong values in the result", HasSubstr("22: the line is cut off after ")));
 }
 
 TEST(ImportNccl, ADeviceGivenByHandGoesBeforeTheFiles) {

@@ -1,8 +1,8 @@
 // Measurements in the database: once each, with where they came from.
 
 #include "results/measurement_fields.hpp"
-#include "results/measurement_text.hpp"
 #include "results/measurement_file.hpp"
+#include "results/measurement_text.hpp"
 #include "tests/unit/results/import_fixture.hpp"
 #include "tests/unit/results/store_fixture.hpp"
 
@@ -25,12 +25,20 @@ class MeasurementStoreTest : public ::testing::Test {
   void add(const std::string& name, const std::string& text) {
     const auto report = import_text({text, name}, some_options(), set_);
     ASSERT_TRUE(report) << to_text(report.error());
-    log_.push_back({.file = name, .file_hash = report->content_hash, .format = report->format, .imported_at_utc = 1'700'000'000,
-                    .accepted = report->accepted, .added = 0, .rejected = std::ssize(report->rejected),
-                    .flagged = std::ssize(report->flagged), .duplicates = report->duplicates});
+    log_.push_back({.file = name,
+                    .file_hash = report->content_hash,
+                    .format = report->format,
+                    .imported_at_utc = 1'700'000'000,
+                    .accepted = report->accepted,
+                    .added = 0,
+                    .rejected = std::ssize(report->rejected),
+                    .flagged = std::ssize(report->flagged),
+                    .duplicates = report->duplicates});
   }
   void add_all() {
-    for (const char* name : {"gemm.csv", "attention.csv", "collectives.csv", "memory.csv", "moe.csv"}) add(name, sample(name));
+    for (const char* name :
+         {"gemm.csv", "attention.csv", "collectives.csv", "memory.csv", "moe.csv"})
+      add(name, sample(name));
   }
   [[nodiscard]] Store open() const { return writable(folder_.path() / "m.db"); }
 };
@@ -90,7 +98,8 @@ TEST_F(MeasurementStoreTest, SelectsByKindDeviceAndSource) {
   const MeasurementSet volta = store.measurements({.device = "V100-SXM2-32GB"});
   ASSERT_EQ(volta.size(), 1u);
   EXPECT_EQ(volta.origin_of(volta.gemm[0]).source, "volta.csv");
-  EXPECT_EQ(store.measurements({.kind = MeasurementKind::moe, .device = "V100-SXM2-32GB"}).size(), 0u);
+  EXPECT_EQ(store.measurements({.kind = MeasurementKind::moe, .device = "V100-SXM2-32GB"}).size(),
+            0u);
   EXPECT_EQ(store.measurements({.source = "own-lab"}).size(), 17u);
 }
 
@@ -99,11 +108,17 @@ TEST_F(MeasurementStoreTest, TheViewsCountAndRate) {
   open().store_measurements(set_, log_);
   const Database database{folder_.path() / "m.db", {}};
   EXPECT_EQ(database.value_of<int>("read", "SELECT sum(measurements) FROM measurement_count"), 17);
-  EXPECT_EQ(database.value_of<int>("read", "SELECT sum(flagged) FROM measurement_count WHERE kind = 'memory'"), 2);
-  EXPECT_DOUBLE_EQ(database.value_of<double>("read", "SELECT rate_flop_per_s FROM gemm_rate WHERE m = 4096 AND dtype_in = 'bf16'"),
-                   2 * 4096.0 * 4096 * 4096 / 200e-6);
-  EXPECT_DOUBLE_EQ(database.value_of<double>("read", "SELECT bandwidth_bytes_per_s FROM collective_rate WHERE op = 'all_reduce'"),
-                   134217728 / 500e-6);
+  EXPECT_EQ(database.value_of<int>(
+                "read", "SELECT sum(flagged) FROM measurement_count WHERE kind = 'memory'"),
+            2);
+  EXPECT_DOUBLE_EQ(
+      database.value_of<double>(
+          "read", "SELECT rate_flop_per_s FROM gemm_rate WHERE m = 4096 AND dtype_in = 'bf16'"),
+      2 * 4096.0 * 4096 * 4096 / 200e-6);
+  EXPECT_DOUBLE_EQ(
+      database.value_of<double>(
+          "read", "SELECT bandwidth_bytes_per_s FROM collective_rate WHERE op = 'all_reduce'"),
+      134217728 / 500e-6);
 }
 
 }  // namespace

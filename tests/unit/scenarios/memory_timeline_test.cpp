@@ -81,8 +81,8 @@ TEST(MemoryCurveSketch, DrawsHeightOverTime) {
   const MemoryCurve curve{0, {0, 1, 2, 3}, {10, 70, 40, 10}};
   EXPECT_EQ(curve.lowest_bytes(), 10);
   EXPECT_EQ(curve.highest_bytes(), 70);
-  // Each column shows the most that it holds: [0,1] 70, (1,2] 40, (2,3] 10.
-  EXPECT_EQ(curve.sketch(3), "#=.");
+  // Each column shows the most that its third of the time holds: 70 from 1 to 2, then 40.
+  EXPECT_EQ(curve.sketch(3), "##=");
   EXPECT_EQ(curve.sketch(6).size(), 6u);
 }
 

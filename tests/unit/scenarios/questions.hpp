@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -83,8 +84,11 @@ inline Study study_of(Scenario scenario) {
   return std::move(*study);
 }
 
-/// One plan of a question asked by options alone.
+/// One plan of a question asked by options alone; an option of the plan replaces the question's.
 inline Study planned(Flags question, const Flags& plan) {
+  std::erase_if(question, [&](const auto& asked_for) {
+    return std::any_of(plan.begin(), plan.end(), [&](const auto& flag) { return flag.first == asked_for.first; });
+  });
   question.insert(question.end(), plan.begin(), plan.end());
   return study_of(asked(std::nullopt, question, Purpose::one_plan));
 }

@@ -151,7 +151,7 @@ TEST(ScenarioPlan, ComesFromItsSectionWithTheRestDerived) {
   EXPECT_EQ(schedules()[plan.schedule]->name, "interleaved");
   EXPECT_EQ(plan.recompute, RecomputePolicy{});
   EXPECT_EQ(plan.precision, Precision::bf16);
-  EXPECT_EQ(s.plan_place.line, 26);  // first key below `plan:`
+  EXPECT_EQ(s.plan_place.line, 25);  // first key below `plan:`
   EXPECT_EQ(s.plan_place.key, "plan");
 }
 

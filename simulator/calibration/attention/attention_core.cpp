@@ -1,0 +1,368 @@
+#include "simulator/calibration/attention/attention_core.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <Eigen/Dense>
+
+namespace foreplan::simulator::calibration {
+namespace {
+
+using T = AttentionTerm;
+
+constexpr std::array kTerms = {
+    AttentionTermTraits{T::fixed, "fixed", 10, 0.7, "us of launches and latency around the kernel"},
+    AttentionTermTraits{T::fixed_fp8, "fixed_fp8", 1, 0.3, "the same with FP8 queries, as a factor"},
+    AttentionTermTraits{T::fixed_fp8_cache, "fixed_fp8_cache", 1, 0.3, "the same with an FP8 cache"},
+    AttentionTermTraits{T::fixed_deterministic, "fixed_deterministic", 1, 0.3, "the same, deterministic"},
+    AttentionTermTraits{T::side_query, "side_query", 0.7, 0.8, "passes over Q and O outside the core"},
+    AttentionTermTraits{T::side_cache, "side_cache", 0.7, 0.8, "passes over K and V outside the core"},
+    AttentionTermTraits{T::side_head, "side_head", 0.05, 1, "ns per token and query head on 132 SMs"},
+    AttentionTermTraits{T::side_group, "side_group", 0.05, 1, "ns per token and KV head on 132 SMs"},
+    AttentionTermTraits{T::side_token, "side_token", 0.1, 1, "ns per token on 132 SMs"},
+    AttentionTermTraits{T::side_fp8, "side_fp8", 1, 0.4, "factor of side work, FP8 queries"},
+    AttentionTermTraits{T::side_fp8_cache, "side_fp8_cache", 1, 0.4, "factor of side work, FP8 cache"},
+    AttentionTermTraits{T::side_token_fp8, "side_token_fp8", 1, 0.4, "factor of side_token, FP8 cache"},
+    AttentionTermTraits{T::side_scaled, "side_scaled", 1, 0.4, "factor of side work, block scales"},
+    AttentionTermTraits{T::cache_gain, "cache_gain", 3, 0.5, "L2 over HBM bandwidth, less 1"},
+    AttentionTermTraits{T::cache_share, "cache_share", 0.5, 0.6, "usable share of L2"},
+    AttentionTermTraits{T::efficiency, "efficiency", 0.75, 0.35, "share of the tensor peak in a tile"},
+    AttentionTermTraits{T::efficiency_fp8, "efficiency_fp8", 0.8, 0.4, "factor, FP8 queries"},
+    AttentionTermTraits{T::efficiency_fp8_cache, "efficiency_fp8_cache", 1, 0.2, "factor, FP8 cache"},
+    AttentionTermTraits{T::efficiency_64, "efficiency_64", 1, 0.3, "factor at head dimension 64"},
+    AttentionTermTraits{T::efficiency_192, "efficiency_192", 1, 0.3, "factor at head dimension 192"},
+    AttentionTermTraits{T::efficiency_256, "efficiency_256", 1, 0.3, "factor at head dimension 256"},
+    AttentionTermTraits{T::efficiency_unequal, "efficiency_unequal", 1, 0.3, "factor where d_qk is not d_v"},
+    AttentionTermTraits{T::efficiency_scaled, "efficiency_scaled", 1, 0.3, "factor, block scales"},
+    AttentionTermTraits{T::efficiency_deterministic, "efficiency_deterministic", 0.9, 0.3, "factor, deterministic"},
+    AttentionTermTraits{T::softmax, "softmax", 0.3, 1, "us per 128 x 128 scores on one SM"},
+    AttentionTermTraits{T::softmax_fp8, "softmax_fp8", 1, 0.5, "factor of softmax, FP8 queries"},
+    AttentionTermTraits{T::tile, "tile", 0.5, 1, "us per tile of queries: load Q, store O"},
+    AttentionTermTraits{T::tile_64, "tile_64", 1, 0.4, "factor of tile at head dimension 64"},
+    AttentionTermTraits{T::tile_256, "tile_256", 1, 0.4, "factor of tile at head dimension 256"},
+    AttentionTermTraits{T::step, "step", 0.15, 1, "us, least time of one step over keys"},
+    AttentionTermTraits{T::tail, "tail", 0.5, 0.7, "how much of a partial last wave is wasted"},
+    AttentionTermTraits{T::l2, "l2", 1, 0.7, "L2 bandwidth / (5 x HBM bandwidth)"},
+    AttentionTermTraits{T::memory, "memory", 0.8, 0.4, "reachable share of HBM bandwidth"},
+    AttentionTermTraits{T::throttle, "throttle", 0.02, 1, "loss of clock per e-fold of core time over 0.5 ms"},
+    AttentionTermTraits{T::mask_leak, "mask_leak", 0.02, 1.5, "share of masked-out window tiles still computed"},
+    AttentionTermTraits{T::combine, "combine", 1, 1, "us to add up the parts of split keys"},
+    AttentionTermTraits{T::side_64, "side_64", 1, 0.4, "factor of side work at head dimension 64"},
+    AttentionTermTraits{T::side_256, "side_256", 1, 0.4, "factor of side work at head dimension 256"},
+};
+static_assert(kTerms.size() == kAttentionTermCount);
+
+/// Work of one (sequence, head) pair in key tiles.
+struct TileCount {
+  double tiles = 0;    ///< tiles of queries
+  double steps = 0;    ///< steps over keys, all tiles together
+  double longest = 0;  ///< steps of the longest tile
+};
+
+/// Key tiles that the tiles of queries meet. Causal: aligned at the ends; tile j of `rows` queries
+/// ends at key kv - q + (j + 1) rows, rounded up to whole tiles (on average, where rows < keys), and
+/// the last at kv. A window cuts a tile's keys to window + rows. Closed form: no loop.
+TileCount count_tiles(double q, double kv, double rows, double keys, double window, bool causal) {
+  TileCount c;
+  c.tiles = std::ceil(q / rows);
+  const double all = std::ceil(kv / keys);
+  const double most = window > 0 ? std::min(all, std::max(1.0, (window + rows) / keys)) : all;
+  if (!causal) {
+    c.longest = window > 0 ? std::min(all, (2 * window + rows) / keys) : all;
+    c.steps = c.tiles * c.longest;
+    return c;
+  }
+  c.longest = std::min(most, all);
+  const double slope = rows / keys;
+  const double start = (kv - q) / keys + slope + 0.5 * std::max(0.0, 1 - slope);
+  // Tiles 0 ... n-2 form a progression start + j slope, cut at `most` and at `all`; the last is exact.
+  const double n = c.tiles - 1;
+  const double top = std::min(most, all);
+  const double rising = std::clamp(std::ceil((top - start) / slope), 0.0, n);
+  c.steps = rising * start + slope * rising * (rising - 1) / 2 + (n - rising) * top + top;
+  c.steps = std::max(c.steps, c.tiles);
+  return c;
+}
+
+/// Weights of the factors for head dimensions 64, 192 and 256, linear in log2 of the dimension; beyond
+/// 256 the last goes on.
+struct HeadWeights {
+  double w64 = 0, w192 = 0, w256 = 0;
+};
+HeadWeights head_weights(double dim) {
+  HeadWeights w;
+  const double l = std::log2(std::clamp(dim, 64.0, 512.0));
+  constexpr double k192 = 7.584962500721156;
+  if (l <= 7) {
+    w.w64 = 7 - l;
+  } else if (l <= k192) {
+    w.w192 = (l - 7) / (k192 - 7);
+  } else if (l <= 8) {
+    w.w256 = (l - k192) / (8 - k192);
+    w.w192 = 1 - w.w256;
+  } else {
+    w.w256 = l - 7;
+  }
+  return w;
+}
+
+double hypot4(double a, double b, double c = 0) {
+  a *= a;
+  b *= b;
+  c *= c;
+  return std::sqrt(std::sqrt(a * a + b * b + c * c));
+}
+
+/// exp of one term.
+class Values {
+ public:
+  explicit Values(const AttentionParameters& p) : p_(p) {}
+  double log(T t) const { return p_[static_cast<std::size_t>(t)]; }
+  double operator()(T t) const { return std::exp(log(t)); }
+
+ private:
+  const AttentionParameters& p_;
+};
+
+struct Sizes {
+  double q_elements, o_elements, kv_elements, tokens;
+  bool fp8, fp8_cache;
+};
+Sizes sizes(const AttentionCall& c) {
+  const AttentionShape& s = c.shape;
+  const auto b = static_cast<double>(s.batch), h = static_cast<double>(s.heads_q);
+  const auto dqk = static_cast<double>(s.head_dim_qk), dv = static_cast<double>(s.head_dim_v);
+  Sizes z{};
+  z.tokens = b * static_cast<double>(s.q_len);
+  z.q_elements = z.tokens * h * dqk;
+  z.o_elements = z.tokens * h * dv;
+  double keys = static_cast<double>(s.kv_len);
+  if (c.phase == AttentionPhase::decode && s.window > 0) keys = std::min(keys, static_cast<double>(s.window));
+  z.kv_elements = b * keys * static_cast<double>(s.heads_kv) * (dqk + dv);
+  z.fp8 = c.query_bytes < 1.5;
+  z.fp8_cache = !z.fp8 && c.cache_bytes < 1.5;
+  return z;
+}
+
+/// Work around the core, in us: memory passes (faster where all fits in L2) and per-row instructions.
+double side_time(const AttentionDevice& d, const Values& v, const AttentionCall& c, const Sizes& z,
+                 const HeadWeights& w, double bytes_per_us) {
+  const AttentionShape& s = c.shape;
+  const double new_kv = z.tokens * static_cast<double>(s.heads_kv) *
+                        static_cast<double>(s.head_dim_qk + s.head_dim_v);
+  const double passes = 4 * z.q_elements * v(T::side_query) +
+                        new_kv * (2 + c.cache_bytes) * v(T::side_cache);
+  double factor = w.w64 * v.log(T::side_64) + w.w256 * v.log(T::side_256);
+  if (z.fp8) factor += v.log(T::side_fp8);
+  if (z.fp8_cache) factor += v.log(T::side_fp8_cache);
+  if (c.microscaled) factor += v.log(T::side_scaled);
+  double per_token = v(T::side_token);
+  if (c.cache_bytes < 1.5) per_token *= v(T::side_token_fp8);
+  per_token += static_cast<double>(s.heads_q) * v(T::side_head) +
+               static_cast<double>(s.heads_kv) * v(T::side_group);
+  return passes / bytes_per_us * std::exp(factor) + z.tokens * per_token * 1e-3 * 132 / d.sm_count;
+}
+
+double heads_per_group(const AttentionShape& s) {
+  return static_cast<double>(s.heads_q) / static_cast<double>(s.heads_kv);
+}
+
+bool packs(const AttentionTile& t, const AttentionShape& s) {
+  return t.packs_heads && (t.largest_group == 0 || heads_per_group(s) <= t.largest_group);
+}
+
+struct Tiles {
+  double steps, longest, count;
+  double parts;  ///< of the keys
+};
+Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const AttentionCall& c, double leak) {
+  const AttentionShape& s = c.shape;
+  const double pack = packs(t, s) ? heads_per_group(s) : 1;
+  const double pairs = static_cast<double>(s.batch) * static_cast<double>(s.heads_q) / pack;
+  const auto q = static_cast<double>(s.q_len), kv = static_cast<double>(s.kv_len);
+  // In units of query tokens: a packed tile holds rows / group tokens of every head of the group.
+  const double rows = t.rows / pack;
+  TileCount n = count_tiles(q, kv, rows, t.keys, static_cast<double>(s.window), s.causal);
+  if (s.window > 0) {
+    const TileCount full = count_tiles(q, kv, rows, t.keys, 0, s.causal);
+    n.steps += leak * (full.steps - n.steps);
+    n.longest += leak * (full.longest - n.longest);
+  }
+  Tiles r{n.steps * pairs, n.longest, n.tiles * pairs, 1};
+  if (t.splits_keys) {
+    // As many parts as fill the device twice, each of at least four steps.
+    r.parts = std::clamp(2 * d.sm_count / r.count, 1.0, std::max(1.0, n.longest / 4));
+    r.longest /= r.parts;
+    r.count *= r.parts;
+  }
+  return r;
+}
+
+/// us of one step of one tile over `keys` keys.
+double step_time(const AttentionDevice& d, const AttentionTile& t, const Values& v,
+                 const AttentionCall& c, const Sizes& z, const HeadWeights& w) {
+  // Tensor-core kernels are built for head dimensions in steps of 32 and pad the others.
+  const auto padded = [](std::int64_t dim) { return static_cast<double>((dim + 31) / 32 * 32); };
+  const double dqk = padded(c.shape.head_dim_qk), dv = padded(c.shape.head_dim_v);
+  double efficiency = v.log(T::efficiency) + w.w64 * v.log(T::efficiency_64) +
+                      w.w192 * v.log(T::efficiency_192) + w.w256 * v.log(T::efficiency_256);
+  if (z.fp8) efficiency += v.log(T::efficiency_fp8);
+  if (z.fp8_cache) efficiency += v.log(T::efficiency_fp8_cache);
+  if (c.shape.head_dim_qk != c.shape.head_dim_v) efficiency += v.log(T::efficiency_unequal);
+  if (c.microscaled) efficiency += v.log(T::efficiency_scaled);
+  if (c.deterministic) efficiency += v.log(T::efficiency_deterministic);
+  const double peak = (z.fp8 ? d.fp8_flop_per_s : d.bf16_flop_per_s) * 1e-6;
+  // Backward: S, dP, dQ, dK over d_qk or d_v: three products of d_qk, two of d_v.
+  const double per_pair = c.backward ? 2 * (3 * dqk + 2 * dv) : 2 * (dqk + dv);
+  const double pairs = static_cast<double>(t.rows) * t.keys;
+  const double products = per_pair * pairs * d.sm_count / (peak * std::exp(efficiency));
+  double softmax = v(T::softmax) * pairs / (128.0 * 128.0);
+  if (z.fp8) softmax *= v(T::softmax_fp8);
+  const double least = v(T::step);
+  return std::sqrt((products + softmax) * (products + softmax) + least * least);
+}
+
+double core_time(const AttentionDevice& d, const AttentionTile& t, const Values& v,
+                 const AttentionCall& c, const Sizes& z, const HeadWeights& w, double bytes_per_us,
+                 double& waves) {
+  const Tiles n = tiles_of(d, t, c, std::min(1.0, v(T::mask_leak)));
+  const double step = step_time(d, t, v, c, z, w);
+  const double per_tile = std::exp(v.log(T::tile) + w.w64 * v.log(T::tile_64) +
+                                   (0.5 * w.w192 + w.w256) * v.log(T::tile_256));
+  const double longest = per_tile + n.longest * step;
+  const double mean = (n.count * per_tile + n.steps * step) / d.sm_count;
+  waves = n.count / d.sm_count;
+  double tail = 0;
+  if (waves > 1) tail = longest * v(T::tail) * 0.5 * (std::ceil(waves) - waves) / (1 + 0.2 * waves);
+  const double width = static_cast<double>(c.shape.head_dim_qk + c.shape.head_dim_v);
+  const double l2_bytes = n.steps * t.keys * width * c.cache_bytes * (c.backward ? 2.5 : 1.0);
+  const double hbm_bytes = (z.q_elements * c.query_bytes + z.o_elements * 2 +
+                            z.kv_elements * c.cache_bytes) * (c.backward ? 2.5 : 1.0);
+  const double core = hypot4(hypot4(mean, longest) + tail, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),
+                             hbm_bytes / (bytes_per_us * v(T::memory)));
+  double extra = 0;
+  if (n.parts > 1) extra = v(T::combine) * (1 - 1 / n.parts);
+  return core * (1 + v(T::throttle) * std::log1p(core / 500)) + extra;
+}
+
+}  // namespace
+
+std::span<const AttentionTermTraits> attention_terms() { return kTerms; }
+
+AttentionParameters typical_attention_parameters() {
+  AttentionParameters p{};
+  for (std::size_t i = 0; i < kTerms.size(); ++i) p[i] = std::log(kTerms[i].typical);
+  return p;
+}
+
+AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& tiles,
+                        const AttentionParameters& p, const AttentionCall& call) {
+  const Values v(p);
+  const Sizes z = sizes(call);
+  const HeadWeights w =
+      head_weights(0.5 * static_cast<double>(call.shape.head_dim_qk + call.shape.head_dim_v));
+  const double footprint = 2 * (z.q_elements + z.o_elements + z.kv_elements);
+  const double fill = footprint / (v(T::cache_share) * device.l2_bytes);
+  const double bytes_per_us = device.memory_bytes_per_s * 1e-6 * (1 + v(T::cache_gain) / (1 + fill * fill));
+  AttentionTerms r;
+  r.packed = packs(tiles[head_class(call.shape.head_dim_qk)], call.shape);
+  double fixed = v.log(T::fixed);
+  if (z.fp8) fixed += v.log(T::fixed_fp8);
+  if (z.fp8_cache) fixed += v.log(T::fixed_fp8_cache);
+  if (call.deterministic) fixed += v.log(T::fixed_deterministic);
+  r.fixed_us = std::exp(fixed);
+  r.side_us = side_time(device, v, call, z, w, bytes_per_us);
+  r.core_us = core_time(device, tiles[head_class(call.shape.head_dim_qk)], v, call, z, w, bytes_per_us, r.waves);
+  r.time_us = r.fixed_us + r.side_us + r.core_us;
+  return r;
+}
+
+namespace {
+
+constexpr double kScale = 0.1;  // log error at which the loss turns from squares to absolute values
+
+double soft(double r) { return 2 * (std::sqrt(1 + r * r) - 1); }
+
+Eigen::VectorXd errors(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
+                       const AttentionParameters& p) {
+  Eigen::VectorXd r(static_cast<Eigen::Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    r[static_cast<Eigen::Index>(i)] =
+        std::log(evaluate(*rows[i].device, tiles, p, rows[i].call).time_us / rows[i].time_us) / kScale;
+  }
+  return r;
+}
+
+double cost(const Eigen::VectorXd& r, const AttentionParameters& p, const AttentionParameters& prior,
+            double looseness) {
+  double c = 0;
+  for (const double e : r) c += soft(e);
+  for (std::size_t i = 0; i < kTerms.size(); ++i) {
+    const double off = (p[i] - prior[i]) / (kTerms[i].log_spread * looseness);
+    c += off * off;
+  }
+  return c;
+}
+
+}  // namespace
+
+double attention_loss(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
+                      const AttentionParameters& p) {
+  double c = 0;
+  for (const double e : errors(rows, tiles, p)) c += soft(e);
+  return rows.empty() ? 0 : c / static_cast<double>(rows.size());
+}
+
+AttentionParameters fit_attention_core(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
+                                       const AttentionParameters& prior, double looseness,
+                                       int iterations) {
+  constexpr Eigen::Index kSize = kAttentionTermCount;
+  AttentionParameters p = prior;
+  Eigen::VectorXd r = errors(rows, tiles, p);
+  double now = cost(r, p, prior, looseness), damping = 1e-2;
+  for (int it = 0; it < iterations; ++it) {
+    Eigen::MatrixXd jacobian(r.size(), kSize);
+    constexpr double kStep = 1e-5;
+    for (Eigen::Index k = 0; k < kSize; ++k) {
+      AttentionParameters shifted = p;
+      shifted[static_cast<std::size_t>(k)] += kStep;
+      jacobian.col(k) = (errors(rows, tiles, shifted) - r) / kStep;
+    }
+    const Eigen::VectorXd weight = (1 + r.array().square()).rsqrt();
+    Eigen::MatrixXd normal = jacobian.transpose() * weight.asDiagonal() * jacobian;
+    Eigen::VectorXd gradient = jacobian.transpose() * (weight.asDiagonal() * r);
+    for (Eigen::Index k = 0; k < kSize; ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      const double tight = 1 / (kTerms[i].log_spread * looseness);
+      normal(k, k) += tight * tight;
+      gradient[k] += (p[i] - prior[i]) * tight * tight;
+    }
+    bool better = false;
+    double gain = 0;
+    for (int attempt = 0; attempt < 6 && !better; ++attempt) {
+      Eigen::MatrixXd damped = normal;
+      damped.diagonal() *= 1 + damping;
+      const Eigen::VectorXd step = damped.ldlt().solve(-gradient);
+      AttentionParameters candidate = p;
+      for (Eigen::Index k = 0; k < kSize; ++k) {
+        candidate[static_cast<std::size_t>(k)] += std::clamp(step[k], -1.5, 1.5);
+      }
+      const Eigen::VectorXd rc = errors(rows, tiles, candidate);
+      const double next = cost(rc, candidate, prior, looseness);
+      if (std::isfinite(next) && next < now) {
+        gain = now - next;
+        p = candidate;
+        r = rc;
+        now = next;
+        better = true;
+        damping = std::max(damping * 0.3, 1e-6);
+      } else {
+        damping *= 5;
+      }
+    }
+    if (!better || gain < 1e-4 * now) break;
+  }
+  return p;
+}
+
+}  // namespace foreplan::simulator::calibration

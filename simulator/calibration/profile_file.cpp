@@ -1,0 +1,103 @@
+// Profiles as JSON files.
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "simulator/calibration/profile.hpp"
+
+namespace foreplan::simulator::calibration {
+namespace {
+
+using Json = nlohmann::json;
+
+// Raised when a profile written before can no longer be read.
+constexpr int kProfileVersion = 1;
+
+Json score_json(const GroupScore& s) {
+  return {{"device", s.group.device}, {"op", s.group.operation},   {"dtype", s.group.dtype},
+          {"pass", s.group.pass},     {"library", s.group.library}, {"n", s.rows},
+          {"median", s.median},       {"mean", s.mean},             {"p90", s.p90},
+          {"p95", s.p95},             {"worst", s.worst},           {"worst_shape", s.worst_key},
+          {"coverage_90", s.coverage_90}};
+}
+
+GroupScore score_from(const Json& j) {
+  GroupScore s;
+  s.group = {j.at("device"), j.at("op"), j.at("dtype"), j.at("pass"), j.at("library"), {}};
+  s.rows = j.at("n");
+  s.median = j.at("median");
+  s.mean = j.at("mean");
+  s.p90 = j.at("p90");
+  s.p95 = j.at("p95");
+  s.worst = j.at("worst");
+  s.worst_key = j.at("worst_shape");
+  s.coverage_90 = j.at("coverage_90");
+  return s;
+}
+
+Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device, const Place& place) {
+  if (j.at("foreplan_profile") != kProfileVersion) {
+    return fail(fmt::format("profile version {}; this program reads {}", j.at("foreplan_profile").dump(), kProfileVersion), place);
+  }
+  if (j.at("device") != device.name) {
+    return fail(fmt::format("a profile of {}, not of {}", j.at("device").get<std::string>(), device.name), place);
+  }
+  CalibrationProfile profile;
+  profile.name = j.at("name");
+  profile.device = device;
+  profile.notes = j.at("notes").get<std::vector<std::string>>();
+  profile.gemm_rows = j.at("rows").at("gemm");
+  profile.attention_rows = j.at("rows").at("attention");
+  profile.bandwidth_rows = j.at("rows").at("bandwidth");
+  profile.collective_rows = j.at("rows").at("collectives");
+  auto gemm = GemmModel::from_json(device, j.at("gemm"));
+  if (!gemm) return fail("the GEMM model is damaged", place);
+  profile.gemm = std::move(*gemm);
+  profile.attention = AttentionModel::from_json(j.at("attention"));
+  profile.bandwidth = BandwidthModel::from_json(j.at("bandwidth"));
+  auto collectives = CollectiveModel::from_json(j.at("collectives"));
+  if (!collectives) return fail(std::move(collectives.error()));
+  profile.collectives = std::move(*collectives);
+  for (const Json& s : j.at("scores")) profile.scores.push_back(score_from(s));
+  return profile;
+}
+
+}  // namespace
+
+std::string profile_text(const CalibrationProfile& profile) {
+  Json scores = Json::array();
+  for (const GroupScore& s : profile.scores) scores.push_back(score_json(s));
+  const Json j{{"foreplan_profile", kProfileVersion},
+               {"name", profile.name},
+               {"device", profile.device.name},
+               {"notes", profile.notes},
+               {"rows",
+                {{"gemm", profile.gemm_rows},
+                 {"attention", profile.attention_rows},
+                 {"bandwidth", profile.bandwidth_rows},
+                 {"collectives", profile.collective_rows}}},
+               {"scores", scores},
+               {"gemm", profile.gemm.to_json()},
+               {"attention", profile.attention.to_json()},
+               {"bandwidth", profile.bandwidth.to_json()},
+               {"collectives", profile.collectives.to_json()}};
+  return j.dump() + '\n';
+}
+
+Result<CalibrationProfile> read_profile(const std::filesystem::path& file, const DeviceSpec& device) {
+  const Place place{file.string(), 0, 0, {}};
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return fail("cannot be opened", place);
+  std::ostringstream text;
+  text << in.rdbuf();
+  try {
+    return profile_from(Json::parse(text.str()), device, place);
+  } catch (const Json::exception& error) {
+    return fail(fmt::format("not a profile that can be read: {}", error.what()), place);
+  }
+}
+
+}  // namespace foreplan::simulator::calibration

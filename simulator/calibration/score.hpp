@@ -1,0 +1,45 @@
+#pragma once
+// How good predictions are: errors per group of rows, and whether the interval holds what it promises.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "simulator/calibration/prediction.hpp"
+#include "simulator/calibration/samples.hpp"
+
+namespace foreplan::simulator::calibration {
+
+/// Rows of one device, operation, dtype, pass and library. Errors are |predicted / measured - 1|.
+struct GroupScore {
+  SampleLabel group;  ///< `key` is unused
+  std::int64_t rows = 0;
+  double median = 0, mean = 0, p90 = 0, p95 = 0, worst = 0;
+  double coverage_90 = 0;  ///< share of rows inside the 90 % interval
+  std::string worst_key;
+};
+
+/// Gathers predictions and sums them up.
+class Scoreboard {
+ public:
+  void add(const SampleLabel& label, double measured_s, const Prediction& prediction);
+  /// Sorted by device, operation, dtype, pass, library.
+  [[nodiscard]] std::vector<GroupScore> groups() const;
+  /// Predicted against measured, for a plot; in the order in which they were added.
+  struct Point {
+    double measured_s = 0, predicted_s = 0;
+  };
+  [[nodiscard]] const std::vector<Point>& points() const { return points_; }
+
+ private:
+  struct Row {
+    double error = 0;
+    bool covered = false;
+    std::string key;
+  };
+  std::map<std::vector<std::string>, std::vector<Row>> rows_;
+  std::vector<Point> points_;
+};
+
+}  // namespace foreplan::simulator::calibration

@@ -1,0 +1,65 @@
+#pragma once
+// Smooth correction of a physical model: a Gaussian process over the logarithmic error of that model
+// at measured shapes, with a local error estimate. Far from every measurement the correction fades to
+// the group's mean, i.e. to the physical model.
+
+#include <span>
+#include <vector>
+
+#include <Eigen/Dense>
+#include <nlohmann/json_fwd.hpp>
+
+namespace foreplan::simulator::calibration {
+
+/// What the correction says at one point.
+struct SmoothCorrection {
+  double log_ratio = 0;  ///< add to the physical model's log time
+  double log_low = 0, log_high = 0;  ///< 5 % and 95 % quantiles of log(measured / corrected)
+  double affinity = 0;   ///< covariance with the nearest support over the amplitude; 1 = a measured shape
+  bool extrapolated = false;  ///< farther from the support than 98 % of the support is from itself
+};
+
+/// Covariance a^2 / (1 + r^2) with one length per feature: the rational quadratic of Rasmussen and
+/// Williams 2006, eq. 4.19, with alpha = 1, a scale mixture of squared exponentials that needs no
+/// exponential at a query.
+class SmoothResidual {
+ public:
+  static constexpr int kMaxFeatures = 40;
+
+  struct Options {
+    int search_rows = 350;   ///< rows used to choose the lengths
+    int search_steps = 40;   ///< gradient steps of that choice
+    double noise = 0.02;     ///< typical log error of one measurement
+    double amplitude = 0.1;  ///< typical log error of the physical model
+  };
+
+  /// One row per sample. `log_error`: log(measured / physical). `own`: rows of the thing to be
+  /// predicted; the others (a sister device) lend their shape but not their error statistics.
+  /// `block`: rows of one number are left out together when errors are estimated (one shape measured
+  /// in several types says nothing about a new shape). Deterministic. Fewer than 4 rows: a shrunk mean.
+  void fit(const Eigen::MatrixXd& features, const Eigen::VectorXd& log_error,
+           const std::vector<bool>& own, const std::vector<int>& block, const Options& options);
+
+  [[nodiscard]] SmoothCorrection at(std::span<const double> feature) const;
+  [[nodiscard]] std::size_t support() const { return alpha_.size(); }
+
+  friend void to_json(nlohmann::json& j, const SmoothResidual& r);
+  friend void from_json(const nlohmann::json& j, SmoothResidual& r);
+
+ private:
+  void fit_spread(const Eigen::VectorXd& left_out, const Eigen::MatrixXd& covariance,
+                  const std::vector<bool>& own, const std::vector<int>& block);
+
+  std::vector<int> active_;             ///< features that vary over the support
+  std::vector<double> inverse_length_;  ///< of the active features
+  double mean_ = 0;
+  double mean_log_spread_ = -2.5;  ///< log of a typical absolute left-out error
+  double distance_slope_ = 2;      ///< growth of that log per unit of lost affinity
+  double typical_affinity_ = 0.5;  ///< of the support to its nearest neighbour
+  double far_affinity_ = 0;        ///< 2 % quantile of the same
+  double low_ = -2, high_ = 2;     ///< quantiles of left-out error / spread
+  std::vector<float> points_;      ///< feature-major, divided by the lengths
+  std::vector<float> alpha_, log_spread_;
+};
+
+}  // namespace foreplan::simulator::calibration
