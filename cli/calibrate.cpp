@@ -34,6 +34,7 @@ class Calibrate final : public Verb {
     app.add_option("--folds", folds_, "fits for cross-validation by shape; 0 = do not judge")
         ->check(CLI::Range(0, 20))->capture_default_str();
     app.add_flag("--report", report_, "print the cross-validated errors");
+    app.add_flag("--json", json_, "print the outcome as JSON");
   }
   Result<ExitCode> run() override {
     auto device = scenarios::find_device(device_, Place{{}, 0, 0, "--device"});
@@ -56,11 +57,24 @@ class Calibrate final : public Verb {
     std::ofstream file(out_, std::ios::binary);
     file << simulator::calibration::profile_text(*profile);
     if (!file.flush()) return fail("cannot be written", Place{out_, 0, 0, "--out"});
-    print(summary_text(*profile));
+    print(json_ ? summary_json(*profile) : summary_text(*profile));
     return kDone;
   }
 
  private:
+  [[nodiscard]] std::string summary_json(const CalibrationProfile& p) const {
+    return nlohmann::ordered_json{{"profile", p.name},
+                                  {"file", out_},
+                                  {"gemm_rows", p.gemm_rows},
+                                  {"attention_rows", p.attention_rows},
+                                  {"bandwidth_rows", p.bandwidth_rows},
+                                  {"collective_rows", p.collective_rows},
+                                  {"notes", p.notes},
+                                  {"folds", folds_},
+                                  {"groups", scores_json(p.scores)}}
+               .dump(2) + '\n';
+  }
+
   [[nodiscard]] std::string summary_text(const CalibrationProfile& p) const {
     std::string text = styled(p.name, Style::title) + fmt::format(" -> {}\n", out_);
     text += fmt::format("  own rows  {} GEMM, {} attention, {} bandwidth, {} collective\n", p.gemm_rows,
@@ -76,7 +90,7 @@ class Calibrate final : public Verb {
   std::string device_, database_, out_;
   CLI::Option* db_option_ = nullptr;
   int folds_ = 5;
-  bool report_ = false;
+  bool report_ = false, json_ = false;
 };
 
 }  // namespace

@@ -253,19 +253,25 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   scenario.plan_place = layers.place_of(section);
 }
 
-bool is_profile_file(std::string_view text) { return text.ends_with(".json"); }
+void read_profile(const Node& node, Scenario& scenario) {
+  const auto name = text_of(node);
+  if (!name) return;
+  const std::vector<std::string_view> known = {"datasheet", "calibrated"};
+  if (name->ends_with(".json")) {
+    scenario.profile = resolve_path(*name, node.place()).string();
+  } else if (std::find(known.begin(), known.end(), *name) != known.end()) {
+    scenario.profile = *name;
+  } else {
+    const auto near = nearest(*name, known);
+    node.error(fmt::format("unknown profile {}; {}allowed: {}, or a profile file (*.json)", in_quotes(*name),
+                           near.empty() ? "" : fmt::format("did you mean {}? ", near), join(known)));
+  }
+}
 
 void read_rest(Layers& layers, Scenario& scenario) {
   if (const auto node = layers.find("scenario")) scenario.title = node->text();
   if (const auto node = layers.find("constraints.memory_headroom")) scenario.memory_headroom = node->percent();
-  if (const auto node = layers.find("profile")) {
-    scenario.profile = node->text();
-    if (is_profile_file(scenario.profile)) {
-      scenario.profile = resolve_path(scenario.profile, node->place()).string();
-    } else if (scenario.profile != "datasheet" && scenario.profile != "calibrated") {
-      node->error(fmt::format("{} is none of datasheet, calibrated, or a profile file (*.json)", in_quotes(scenario.profile)));
-    }
-  }
+  if (const auto node = layers.find("profile")) read_profile(*node, scenario);
   if (const auto node = layers.find("objective")) {
     scenario.objective = static_cast<Objective>(node->one_of({"step_time", "gpu_seconds", "memory"}));
   }

@@ -122,6 +122,11 @@ std::vector<BadInput> names() {
                    {{"s.yaml:7:14 search.recompute: must be text, found the number 1"}}),
       bad_scenario("UnknownSchedule", {.rest = "search:\n  schedule: 1f1c\n"},
                    {{"s.yaml:7:13 search.schedule: ", "did you mean 1f1b?", "gpipe"}}),
+      bad_scenario("UnknownProfile", {.rest = "profile: calibrate\n"},
+                   {{"s.yaml:6:10 profile: ", "\"calibrate\"", "did you mean calibrated?", "allowed: datasheet", "*.json"}}),
+      bad_scenario("ProfileIsANumber", {.rest = "profile: 1\n"},
+                   {{"s.yaml:6:10 profile: must be text, found the number 1"}}),
+      bad_scenario("MissingProfileFile", {.rest = "profile: none.json\n"}, {{"none.json: ", "cannot be opened"}}),
       bad_scenario("UnknownObjective", {.rest = "objective: step_tim\n"},
                    {{"s.yaml:6:12 objective: ", "did you mean step_time?", "gpu_seconds"}}),
   };

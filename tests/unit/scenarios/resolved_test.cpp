@@ -34,7 +34,7 @@ TEST(ResolvedQuestion, ChangesWithEveryOption) {
   const std::vector<std::pair<std::string, std::string>> changes = {
       {"--model", "llama2-70b"}, {"--cluster", "8x8xH200"}, {"--sequence-length", "4096 tokens"},
       {"--global-batch", "256 sequences"}, {"--hidden-dropout", "10 %"}, {"--attention-dropout", "10 %"},
-      {"--expert-imbalance", "1.2"}, {"--framework", "torchtitan"}, {"--precision", "fp8"}, {"--gpus", "32"},
+      {"--expert-imbalance", "1.2"}, {"--framework", "torchtitan"}, {"--profile", "calibrated"}, {"--precision", "fp8"}, {"--gpus", "32"},
       {"--tp", "8"}, {"--pp", "4"}, {"--vpp", "1"}, {"--cp", "2"}, {"--ep", "2"}, {"--etp", "2"}, {"--micro-batch", "3"},
       {"--sequence-parallel", "true"}, {"--zero", "0"}, {"--recompute", "none"}, {"--schedule", "gpipe"},
       {"--headroom", "7 %"}, {"--objective", "memory"}, {"--top", "3"}};

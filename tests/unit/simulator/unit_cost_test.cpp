@@ -172,7 +172,7 @@ TEST_F(UnitCosting, ContextParallelOverlapIsATraitOfItsOwn) {
 }
 
 TEST_F(UnitCosting, NoPolicyRecomputesNothing) {
-  const PolicyCost& none = costed(small_graph()).policies[0];
+  const PolicyCost none = costed(small_graph()).policies[0];
   EXPECT_EQ(none.saved_bytes, 1320);
   EXPECT_EQ(none.recompute_s, 0);
   EXPECT_EQ(none.tensor_flops, 0);
@@ -189,7 +189,7 @@ TEST_F(UnitCosting, FullPolicyKeepsTheBorderAndRepeatsTheForward) {
 }
 
 TEST_F(UnitCosting, SelectivePolicyRepeatsItsPartsAndDropsTheirTensors) {
-  const PolicyCost& selective = costed(small_graph()).policies[2];
+  const PolicyCost selective = costed(small_graph()).policies[2];
   EXPECT_EQ(selective.saved_bytes, 1300);
   EXPECT_DOUBLE_EQ(selective.recompute_s, 1e-4);
   EXPECT_EQ(selective.tensor_flops, 0);
