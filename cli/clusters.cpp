@@ -1,13 +1,13 @@
 // clusters: the shipped clusters, and what a text such as 8x8xH100 stands for.
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/cluster_file.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace foreplan::cli {
 namespace {
@@ -16,28 +16,45 @@ using Json = nlohmann::ordered_json;
 
 Json cluster_json(const ClusterSpec& c) {
   const Topology& t = c.topology;
-  return Json{{"name", c.name}, {"device", c.device.name}, {"nodes", c.nodes}, {"devices_per_node", c.devices_per_node},
-              {"devices", c.devices()}, {"scale_up_size", t.scale_up_size},
-              {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value}, {"scale_up_latency_s", t.scale_up_latency.value},
-              {"scale_up_switched", t.scale_up_switched}, {"nics_per_node", t.nics_per_node},
-              {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value}, {"nic_latency_s", t.nic_latency.value},
-              {"rail_aligned", t.rail_aligned}, {"oversubscription", t.oversubscription}, {"nodes_per_pod", t.nodes_per_pod},
+  return Json{{"name", c.name},
+              {"device", c.device.name},
+              {"nodes", c.nodes},
+              {"devices_per_node", c.devices_per_node},
+              {"devices", c.devices()},
+              {"scale_up_size", t.scale_up_size},
+              {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value},
+              {"scale_up_latency_s", t.scale_up_latency.value},
+              {"scale_up_switched", t.scale_up_switched},
+              {"nics_per_node", t.nics_per_node},
+              {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value},
+              {"nic_latency_s", t.nic_latency.value},
+              {"rail_aligned", t.rail_aligned},
+              {"oversubscription", t.oversubscription},
+              {"nodes_per_pod", t.nodes_per_pod},
               {"host_memory_per_node_bytes", c.host_memory_per_node.value},
-              {"pcie_bandwidth_bytes_per_s", c.pcie_bandwidth.value}, {"note", c.note}};
+              {"pcie_bandwidth_bytes_per_s", c.pcie_bandwidth.value},
+              {"note", c.note}};
 }
 
 std::string cluster_text(const ClusterSpec& c) {
   const Topology& t = c.topology;
   Table table({"", ""});
-  table.add({"devices", fmt::format("{} nodes x {} = {} {}", c.nodes, c.devices_per_node, c.devices(), c.device.name)});
-  table.add({"scale-up domain", fmt::format("{} devices, {} each, {} per hop{}", t.scale_up_size, readable(t.scale_up_bandwidth),
-                                            readable(t.scale_up_latency), t.scale_up_switched ? ", switched" : "")});
-  table.add({"network", fmt::format("{} NICs per node, {} each, {} per hop{}", t.nics_per_node, readable(t.nic_bandwidth),
-                                    readable(t.nic_latency), t.rail_aligned ? ", rail-aligned" : "")});
-  table.add({"oversubscription", t.nodes_per_pod > 0
-                                     ? fmt::format("{:g} between pods of {} nodes", t.oversubscription, t.nodes_per_pod)
-                                     : std::string("none")});
-  table.add({"host memory", c.host_memory_per_node.value > 0 ? readable(c.host_memory_per_node) + " per node" : "unknown"});
+  table.add({"devices", fmt::format("{} nodes x {} = {} {}", c.nodes, c.devices_per_node,
+                                    c.devices(), c.device.name)});
+  table.add(
+      {"scale-up domain", fmt::format("{} devices, {} each, {} per hop{}", t.scale_up_size,
+                                      readable(t.scale_up_bandwidth), readable(t.scale_up_latency),
+                                      t.scale_up_switched ? ", switched" : "")});
+  table.add({"network", fmt::format("{} NICs per node, {} each, {} per hop{}", t.nics_per_node,
+                                    readable(t.nic_bandwidth), readable(t.nic_latency),
+                                    t.rail_aligned ? ", rail-aligned" : "")});
+  table.add({"oversubscription",
+             t.nodes_per_pod > 0
+                 ? fmt::format("{:g} between pods of {} nodes", t.oversubscription, t.nodes_per_pod)
+                 : std::string("none")});
+  table.add({"host memory", c.host_memory_per_node.value > 0
+                                ? readable(c.host_memory_per_node) + " per node"
+                                : "unknown"});
   table.add({"host link", readable(c.pcie_bandwidth) + " per device"});
   if (!c.note.empty()) table.add({"note", c.note});
   return styled(c.name, Style::title) + '\n' + table.text();
@@ -46,9 +63,12 @@ std::string cluster_text(const ClusterSpec& c) {
 class Clusters final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "clusters"; }
-  [[nodiscard]] std::string_view summary() const override { return "the shipped clusters, or one in detail"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "the shipped clusters, or one in detail";
+  }
   [[nodiscard]] std::string_view examples() const override {
-    return "Examples:\n  foreplan clusters\n  foreplan clusters 8x8xH100\n  foreplan clusters eos-h100 --json";
+    return "Examples:\n  foreplan clusters\n  foreplan clusters 8x8xH100\n  foreplan clusters "
+           "eos-h100 --json";
   }
   void declare(CLI::App& app) override {
     app.add_option("NAME", cluster_, "8x8xH100, 64xH100, a shipped cluster or a file");
@@ -68,8 +88,9 @@ class Clusters final : public Verb {
     for (const std::string& name : *names) {
       auto cluster = scenarios::find_cluster(name);
       if (!cluster) return fail(std::move(cluster.error()));
-      table.add({name, std::to_string(cluster->nodes), std::to_string(cluster->devices()), cluster->device.name,
-                 readable(cluster->topology.scale_up_bandwidth), std::to_string(cluster->topology.nics_per_node),
+      table.add({name, std::to_string(cluster->nodes), std::to_string(cluster->devices()),
+                 cluster->device.name, readable(cluster->topology.scale_up_bandwidth),
+                 std::to_string(cluster->topology.nics_per_node),
                  readable(cluster->topology.nic_bandwidth)});
       out.push_back(cluster_json(*cluster));
     }

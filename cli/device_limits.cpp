@@ -1,9 +1,9 @@
 #include "cli/device_limits.hpp"
 
-#include <fmt/format.h>
-
 #include "scenarios/device_file.hpp"
 #include "scenarios/lookup.hpp"
+
+#include <fmt/format.h>
 
 namespace foreplan::cli {
 namespace {

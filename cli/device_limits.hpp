@@ -1,15 +1,15 @@
 #pragma once
 // What data sheets allow, for the checks of imported rows: shared by import and validate.
 
-#include <string_view>
-
 #include "core/result.hpp"
 #include "results/import/import.hpp"
 
+#include <string_view>
+
 namespace foreplan::cli {
 
-/// What the data sheet of the named device allows. Names in files of measurements are names: none is opened
-/// as a file. Fails with the nearest known name.
+/// What the data sheet of the named device allows. Names in files of measurements are names: none
+/// is opened as a file. Fails with the nearest known name.
 [[nodiscard]] Result<results::DeviceLimits> limits_of(std::string_view name);
 
 }  // namespace foreplan::cli

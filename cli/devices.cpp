@@ -1,13 +1,13 @@
 // devices: the shipped data sheets.
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/device_file.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace foreplan::cli {
 namespace {
@@ -23,35 +23,58 @@ std::string join_texts(const std::vector<std::string>& texts) {
 }
 
 Json device_json(const DeviceSpec& d) {
-  const auto rate = [](const std::optional<FlopsPerSecond>& r) { return r ? Json(r->value) : Json(nullptr); };
-  return Json{{"name", d.name}, {"aliases", d.aliases}, {"vendor", d.vendor}, {"architecture", d.architecture},
-              {"sm_count", d.sm_count}, {"boost_clock_hz", d.boost_clock_hz},
-              {"peak_fp32_flop_per_s", rate(d.peak_fp32)}, {"peak_tf32_flop_per_s", rate(d.peak_tf32)},
-              {"peak_fp16_flop_per_s", rate(d.peak_fp16)}, {"peak_bf16_flop_per_s", rate(d.peak_bf16)},
-              {"peak_fp8_flop_per_s", rate(d.peak_fp8)}, {"peak_fp4_flop_per_s", rate(d.peak_fp4)},
-              {"memory_bytes", d.memory.value}, {"memory_bandwidth_bytes_per_s", d.memory_bandwidth.value},
-              {"l2_cache_bytes", d.l2_cache.value}, {"scale_up_link", d.scale_up_link},
+  const auto rate = [](const std::optional<FlopsPerSecond>& r) {
+    return r ? Json(r->value) : Json(nullptr);
+  };
+  return Json{{"name", d.name},
+              {"aliases", d.aliases},
+              {"vendor", d.vendor},
+              {"architecture", d.architecture},
+              {"sm_count", d.sm_count},
+              {"boost_clock_hz", d.boost_clock_hz},
+              {"peak_fp32_flop_per_s", rate(d.peak_fp32)},
+              {"peak_tf32_flop_per_s", rate(d.peak_tf32)},
+              {"peak_fp16_flop_per_s", rate(d.peak_fp16)},
+              {"peak_bf16_flop_per_s", rate(d.peak_bf16)},
+              {"peak_fp8_flop_per_s", rate(d.peak_fp8)},
+              {"peak_fp4_flop_per_s", rate(d.peak_fp4)},
+              {"memory_bytes", d.memory.value},
+              {"memory_bandwidth_bytes_per_s", d.memory_bandwidth.value},
+              {"l2_cache_bytes", d.l2_cache.value},
+              {"scale_up_link", d.scale_up_link},
               {"scale_up_bandwidth_bytes_per_s", d.scale_up_bandwidth.value},
-              {"pcie_bandwidth_bytes_per_s", d.pcie_bandwidth.value}, {"devices_per_node", d.devices_per_node},
-              {"nic_bandwidth_bytes_per_s", d.nic_bandwidth.value}, {"power_w", d.power_w},
-              {"sources", d.sources}, {"unconfirmed", d.unconfirmed_fields}, {"note", d.note}};
+              {"pcie_bandwidth_bytes_per_s", d.pcie_bandwidth.value},
+              {"devices_per_node", d.devices_per_node},
+              {"nic_bandwidth_bytes_per_s", d.nic_bandwidth.value},
+              {"power_w", d.power_w},
+              {"sources", d.sources},
+              {"unconfirmed", d.unconfirmed_fields},
+              {"note", d.note}};
 }
 
 std::string device_text(const DeviceSpec& d) {
-  std::string text = styled(d.name, Style::title) + fmt::format(" ({} {})\n", d.vendor, d.architecture);
+  std::string text =
+      styled(d.name, Style::title) + fmt::format(" ({} {})\n", d.vendor, d.architecture);
   Table table({"", ""});
   table.add({"aliases", d.aliases.empty() ? "-" : join_texts(d.aliases)});
-  table.add({"multiprocessors", fmt::format("{} at {:.0f} MHz", d.sm_count, d.boost_clock_hz / 1e6)});
-  table.add({"TFLOP/s (dense)", fmt::format("fp32 {}, tf32 {}, fp16 {}, bf16 {}, fp8 {}, fp4 {}", tera(d.peak_fp32),
-                                            tera(d.peak_tf32), tera(d.peak_fp16), tera(d.peak_bf16), tera(d.peak_fp8), tera(d.peak_fp4))});
-  table.add({"memory", fmt::format("{:.0f} GB at {}", d.memory.value / 1e9, readable(d.memory_bandwidth))});
+  table.add(
+      {"multiprocessors", fmt::format("{} at {:.0f} MHz", d.sm_count, d.boost_clock_hz / 1e6)});
+  table.add(
+      {"TFLOP/s (dense)", fmt::format("fp32 {}, tf32 {}, fp16 {}, bf16 {}, fp8 {}, fp4 {}",
+                                      tera(d.peak_fp32), tera(d.peak_tf32), tera(d.peak_fp16),
+                                      tera(d.peak_bf16), tera(d.peak_fp8), tera(d.peak_fp4))});
+  table.add({"memory",
+             fmt::format("{:.0f} GB at {}", d.memory.value / 1e9, readable(d.memory_bandwidth))});
   table.add({"L2 cache", readable(d.l2_cache)});
-  table.add({"scale-up link", fmt::format("{}, {} per device and direction", d.scale_up_link, readable(d.scale_up_bandwidth))});
+  table.add({"scale-up link", fmt::format("{}, {} per device and direction", d.scale_up_link,
+                                          readable(d.scale_up_bandwidth))});
   table.add({"PCIe", readable(d.pcie_bandwidth)});
-  table.add({"typical node", fmt::format("{} devices, NIC {} each", d.devices_per_node, readable(d.nic_bandwidth))});
+  table.add({"typical node", fmt::format("{} devices, NIC {} each", d.devices_per_node,
+                                         readable(d.nic_bandwidth))});
   table.add({"power", fmt::format("{:.0f} W", d.power_w)});
   table.add({"sources", join_texts(d.sources)});
-  table.add({"unconfirmed", d.unconfirmed_fields.empty() ? "nothing" : join_texts(d.unconfirmed_fields)});
+  table.add(
+      {"unconfirmed", d.unconfirmed_fields.empty() ? "nothing" : join_texts(d.unconfirmed_fields)});
   if (!d.note.empty()) table.add({"note", d.note});
   return text + table.text();
 }
@@ -59,7 +82,9 @@ std::string device_text(const DeviceSpec& d) {
 class Devices final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "devices"; }
-  [[nodiscard]] std::string_view summary() const override { return "the shipped data sheets, or one in detail"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "the shipped data sheets, or one in detail";
+  }
   [[nodiscard]] std::string_view examples() const override {
     return "Examples:\n  foreplan devices\n  foreplan devices H100";
   }
@@ -76,16 +101,21 @@ class Devices final : public Verb {
     }
     auto names = scenarios::device_names();
     if (!names) return fail(std::move(names.error()));
-    Table table({"device", "aliases", "architecture", ">bf16 TFLOP/s", ">fp8", ">memory GB", ">GB/s", "link", ">GB/s ", "unconfirmed"});
+    Table table({"device", "aliases", "architecture", ">bf16 TFLOP/s", ">fp8", ">memory GB",
+                 ">GB/s", "link", ">GB/s ", "unconfirmed"});
     Json out = Json::array();
     for (const std::string& name : *names) {
       auto device = scenarios::find_device(name);
       if (!device) return fail(std::move(device.error()));
       const DeviceSpec& d = *device;
-      table.add({d.name, join_texts(d.aliases), d.architecture, tera(d.peak_bf16 ? d.peak_bf16 : d.peak_fp16), tera(d.peak_fp8),
-                 fmt::format("{:.0f}", d.memory.value / 1e9), fmt::format("{:.0f}", d.memory_bandwidth.value / 1e9),
-                 d.scale_up_link, fmt::format("{:.0f}", d.scale_up_bandwidth.value / 1e9),
-                 d.unconfirmed_fields.empty() ? "" : fmt::format("{} values", d.unconfirmed_fields.size())});
+      table.add({d.name, join_texts(d.aliases), d.architecture,
+                 tera(d.peak_bf16 ? d.peak_bf16 : d.peak_fp16), tera(d.peak_fp8),
+                 fmt::format("{:.0f}", d.memory.value / 1e9),
+                 fmt::format("{:.0f}", d.memory_bandwidth.value / 1e9), d.scale_up_link,
+                 fmt::format("{:.0f}", d.scale_up_bandwidth.value / 1e9),
+                 d.unconfirmed_fields.empty()
+                     ? ""
+                     : fmt::format("{} values", d.unconfirmed_fields.size())});
       out.push_back(device_json(d));
     }
     print(json_ ? out.dump(2) + '\n' : table.text());

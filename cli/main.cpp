@@ -1,15 +1,15 @@
 // The program: finds the verb, runs it, and turns every outcome into a message and an exit code.
 
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "core/version.hpp"
+#include "results/database.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
 #include <sstream>
-
-#include "cli/terminal.hpp"
-#include "cli/verb.hpp"
-#include "core/version.hpp"
-#include "results/database.hpp"
 
 namespace foreplan::cli {
 namespace {
@@ -31,7 +31,8 @@ std::string unknown_verb(std::string_view word, const std::vector<std::unique_pt
                      near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(names));
 }
 
-/// One error for each option that the verb does not have, or, where all words are arguments, for each.
+/// One error for each option that the verb does not have, or, where all words are arguments, for
+/// each.
 Errors unexpected_words(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> owned;
   for (const CLI::Option* option : app.get_options()) {
@@ -41,14 +42,17 @@ Errors unexpected_words(const CLI::App& app, const std::vector<std::string>& wor
   Errors options, arguments;
   for (const std::string& word : words) {
     if (!word.starts_with('-')) {
-      arguments.push_back({fmt::format("unexpected argument {}; see foreplan {} --help", in_quotes(word), app.get_name()), {}});
+      arguments.push_back({fmt::format("unexpected argument {}; see foreplan {} --help",
+                                       in_quotes(word), app.get_name()),
+                           {}});
       continue;
     }
     const std::string name = word.substr(0, word.find('='));
     const auto near = nearest(name, names);
-    options.push_back({fmt::format("unknown option {}{}; options: {}", in_quotes(name),
-                                   near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(names)),
-                       {}});
+    options.push_back(
+        {fmt::format("unknown option {}{}; options: {}", in_quotes(name),
+                     near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(names)),
+         {}});
   }
   // An argument beside an unknown option is most likely that option's value.
   return options.empty() ? arguments : options;
@@ -74,7 +78,9 @@ int answer(const CLI::App& app, const CLI::Success& request) {
 
 int run(int argc, char** argv) {
   const auto verbs = make_verbs();
-  CLI::App app{"foreplan: which parallel plan trains this model on this cluster, how fast, will it fit", "foreplan"};
+  CLI::App app{
+      "foreplan: which parallel plan trains this model on this cluster, how fast, will it fit",
+      "foreplan"};
   app.set_version_flag("--version", fmt::format("foreplan {} {}", program_version(), git_commit()));
   app.footer(std::string(kFooter));
   for (const auto& verb : verbs) {
@@ -85,7 +91,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   if (argc > 1 && argv[1][0] != '-') {
     const std::string_view word = argv[1];
-    const bool known = std::any_of(verbs.begin(), verbs.end(), [&](const auto& v) { return v->name() == word; });
+    const bool known =
+        std::any_of(verbs.begin(), verbs.end(), [&](const auto& v) { return v->name() == word; });
     if (!known) return report({{unknown_verb(word, verbs), {}}});
   }
   try {

@@ -1,14 +1,14 @@
 #include "cli/plan_text.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 namespace foreplan::cli {
 namespace {
@@ -46,7 +46,8 @@ std::string basis_text(const CostVector& cost) {
   for (int b = 0; b < kBasisCount; ++b) {
     const double share = total > 0 ? cost.basis_s[static_cast<std::size_t>(b)] / total : 0;
     if (share < 0.0005) continue;
-    text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * share, name(static_cast<Basis>(b)));
+    text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * share,
+                        name(static_cast<Basis>(b)));
   }
   return text;
 }
@@ -66,15 +67,17 @@ std::string question_text(const Study& study) {
   std::string text = styled(s.title, Style::title) + '\n';
   text += fmt::format("  model     {}, {} parameters{}\n", s.model.name, readable_count(total),
                       active < total ? fmt::format(" ({} active)", readable_count(active)) : "");
-  text += fmt::format("  cluster   {}: {} GPUs, scale-up {} GPUs at {}, {} NICs per node at {}\n", s.cluster.name,
-                      s.cluster.devices(), t.scale_up_size, readable(t.scale_up_bandwidth), t.nics_per_node,
-                      readable(t.nic_bandwidth));
-  text += fmt::format("  job       {} tokens x {} sequences = {} tokens per step\n", s.training.sequence_length,
-                      s.training.global_batch, readable_count(s.training.tokens_per_step()));
+  text += fmt::format("  cluster   {}: {} GPUs, scale-up {} GPUs at {}, {} NICs per node at {}\n",
+                      s.cluster.name, s.cluster.devices(), t.scale_up_size,
+                      readable(t.scale_up_bandwidth), t.nics_per_node, readable(t.nic_bandwidth));
+  text += fmt::format("  job       {} tokens x {} sequences = {} tokens per step\n",
+                      s.training.sequence_length, s.training.global_batch,
+                      readable_count(s.training.tokens_per_step()));
   const bool datasheet = s.profile == "datasheet";
   text += fmt::format("  profile   {} ({})\n", study.cost().name(),
-                      datasheet ? "no measurement of this machine: published efficiencies, wide intervals"
-                                : "fitted to measured kernels and collectives");
+                      datasheet
+                          ? "no measurement of this machine: published efficiencies, wide intervals"
+                          : "fitted to measured kernels and collectives");
   return text;
 }
 
@@ -83,14 +86,16 @@ std::string headline_text(const StepReport& report, const Study& study) {
   const double usable = study.model().usable_bytes();
   const double peak = report.memory.device_total();
   std::string text = fmt::format("  {}\n", styled(to_text(report.plan), Style::title));
-  text += fmt::format("  step time   {} (90 % interval {} to {})\n", seconds(time.step_time_s), seconds(time.low_s),
-                      seconds(time.high_s));
+  text += fmt::format("  step time   {} (90 % interval {} to {})\n", seconds(time.step_time_s),
+                      seconds(time.low_s), seconds(time.high_s));
   text += fmt::format("  throughput  {:.0f} tokens/s/GPU, {} tokens/s\n", time.tokens_per_s_per_gpu,
                       readable_count(time.tokens_per_s_per_gpu * report.plan.world_size()));
-  text += fmt::format("  MFU         {} (full attention; {} causal; hardware {}) of the 16-bit dense peak\n",
-                      percent(time.mfu), percent(time.mfu_causal), percent(time.hfu));
+  text += fmt::format(
+      "  MFU         {} (full attention; {} causal; hardware {}) of the 16-bit dense peak\n",
+      percent(time.mfu), percent(time.mfu_causal), percent(time.hfu));
   text += "  rests on    " + basis_text(time.cost) + '\n';
-  text += fmt::format("  memory      {} GiB of {} GiB usable, {} GiB free\n", gib(peak), gib(usable), gib(usable - peak));
+  text += fmt::format("  memory      {} GiB of {} GiB usable, {} GiB free\n", gib(peak),
+                      gib(usable), gib(usable - peak));
   return text;
 }
 
@@ -100,11 +105,13 @@ std::string breakdown_text(const StepBreakdown& time) {
     const auto kind = static_cast<CostKind>(k);
     const double s = time.cost[kind];
     if (s <= 0) continue;
-    table.add({std::string(name(kind)), seconds(s), percent(s / time.step_time_s), std::string(meaning(kind)),
-               bar(s / time.step_time_s)});
+    table.add({std::string(name(kind)), seconds(s), percent(s / time.step_time_s),
+               std::string(meaning(kind)), bar(s / time.step_time_s)});
   }
   table.add({"step", seconds(time.step_time_s), "100.0 %",
-             fmt::format("{} micro-batches, stage {} is the busiest", time.micro_batches, time.critical_stage), ""});
+             fmt::format("{} micro-batches, stage {} is the busiest", time.micro_batches,
+                         time.critical_stage),
+             ""});
   return table.text();
 }
 
@@ -126,15 +133,18 @@ std::string memory_text(const StepReport& report, const Study& study) {
   row("fragmentation", m.fragmentation, "allocator");
   row("communication", m.communication, "NCCL buffers");
   row("context", m.context, "CUDA context");
-  row("total", m.device_total(), fmt::format("allocated {}, reserved {}", gib(m.allocated()), gib(m.reserved())));
+  row("total", m.device_total(),
+      fmt::format("allocated {}, reserved {}", gib(m.allocated()), gib(m.reserved())));
   return table.text();
 }
 
 std::string stages_text(const StepReport& report) {
-  Table table({"stage", ">layers", ">forward", ">backward", ">params GiB", ">activations GiB", ">total GiB"});
+  Table table({"stage", ">layers", ">forward", ">backward", ">params GiB", ">activations GiB",
+               ">total GiB"});
   for (const StageReport& s : report.stages) {
-    table.add({std::to_string(s.stage), std::to_string(s.layers), seconds(s.forward_s), seconds(s.backward_s),
-               gib(s.memory.parameters), gib(s.memory.activations), gib(s.memory.device_total())});
+    table.add({std::to_string(s.stage), std::to_string(s.layers), seconds(s.forward_s),
+               seconds(s.backward_s), gib(s.memory.parameters), gib(s.memory.activations),
+               gib(s.memory.device_total())});
   }
   return table.text();
 }
@@ -149,21 +159,23 @@ std::string comparison_text(const StepReport& best, const StepReport& other) {
   }
   std::sort(deltas.begin(), deltas.end(),
             [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
-  std::string text = fmt::format("  {}\n  is {} slower ({})", to_text(other.plan), seconds(difference),
-                                 percent(difference / best.time.step_time_s));
+  std::string text = fmt::format("  {}\n  is {} slower ({})", to_text(other.plan),
+                                 seconds(difference), percent(difference / best.time.step_time_s));
   if (deltas.size() > 4) deltas.resize(4);
   for (std::size_t i = 0; i < deltas.size(); ++i) {
-    text += fmt::format("{}{} {}{}", i == 0 ? ": " : ", ", name(deltas[i].second), deltas[i].first > 0 ? "+" : "-",
-                        seconds(std::abs(deltas[i].first)));
+    text += fmt::format("{}{} {}{}", i == 0 ? ": " : ", ", name(deltas[i].second),
+                        deltas[i].first > 0 ? "+" : "-", seconds(std::abs(deltas[i].first)));
   }
-  const bool within = other.time.low_s <= best.time.high_s && difference < 0.05 * best.time.step_time_s;
+  const bool within =
+      other.time.low_s <= best.time.high_s && difference < 0.05 * best.time.step_time_s;
   return text + (within ? "; the two are within the interval of each other: try both\n" : "\n");
 }
 
 std::string nearest_fit_text(const scenarios::NearestFit& nearest, const Study& study) {
-  std::string text = styled(nearest.more_gpus ? fmt::format("\nNearest that fits: {} GPUs\n", nearest.gpus)
-                                              : std::string("\nNearest that fits on these GPUs\n"),
-                            Style::title);
+  std::string text =
+      styled(nearest.more_gpus ? fmt::format("\nNearest that fits: {} GPUs\n", nearest.gpus)
+                               : std::string("\nNearest that fits on these GPUs\n"),
+             Style::title);
   if (nearest.assumed_network) {
     text += fmt::format("  the cluster has no network; one NIC per node at {} was assumed\n",
                         readable(scenarios::kAssumedNetwork));
@@ -192,10 +204,11 @@ std::string plan_table(const std::vector<StepReport>& reports, const Study& stud
   for (const StepReport& report : reports) {
     const double peak = report.memory.device_total();
     std::string label = to_text(report.plan);
-    if (study.model().frameworks().size() > 1) label += " " + study.model().frameworks()[report.plan.framework].name;
+    if (study.model().frameworks().size() > 1)
+      label += " " + study.model().frameworks()[report.plan.framework].name;
     table.add({std::to_string(++number), label, seconds(report.time.step_time_s),
-               fmt::format("{:.0f}", report.time.tokens_per_s_per_gpu), percent(report.time.mfu), gib(peak),
-               gib(study.model().usable_bytes() - peak)});
+               fmt::format("{:.0f}", report.time.tokens_per_s_per_gpu), percent(report.time.mfu),
+               gib(peak), gib(study.model().usable_bytes() - peak)});
   }
   return table.text();
 }

@@ -1,16 +1,16 @@
 // recommend: the best plan of a space, and why.
 
-#include <fmt/format.h>
-
-#include <chrono>
-#include <thread>
-
 #include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
 
 namespace foreplan::cli {
 namespace {
@@ -33,7 +33,8 @@ Found search(const Study& study, int threads) {
   const std::size_t blocks = study.search().block_count();
   found.result = study.search().run(0, blocks, study.search_options(threads),
                                     [&](std::size_t done) { progress.update(done, blocks); });
-  for (const Candidate& candidate : found.result.top.sorted()) found.top.push_back(study.model().explain(candidate.plan));
+  for (const Candidate& candidate : found.result.top.sorted())
+    found.top.push_back(study.model().explain(candidate.plan));
   found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   found.threads = threads > 0 ? threads : static_cast<int>(std::thread::hardware_concurrency());
   return found;
@@ -41,23 +42,29 @@ Found search(const Study& study, int threads) {
 
 std::string counts_text(const Found& found) {
   const SearchCounters& c = found.result.counters;
-  return fmt::format("  searched  {} plans, {} valid, {} fit, in {} on {} threads\n", c.enumerated, c.scored,
-                     c.feasible, readable(Seconds{found.seconds}), found.threads);
+  return fmt::format("  searched  {} plans, {} valid, {} fit, in {} on {} threads\n", c.enumerated,
+                     c.scored, c.feasible, readable(Seconds{found.seconds}), found.threads);
 }
 
 /// Why nothing fits, and what would.
-std::string infeasible_text(const Found& found, const Study& study, const std::optional<scenarios::NearestFit>& nearest) {
+std::string infeasible_text(const Found& found, const Study& study,
+                            const std::optional<scenarios::NearestFit>& nearest) {
   std::string text = styled("\nNo plan fits\n", Style::bad);
   const auto smallest = found.result.smallest.sorted();
   if (smallest.empty()) {
-    text += "  no plan of the space is valid: check degrees against heads, layers, experts and the batch\n";
+    text +=
+        "  no plan of the space is valid: check degrees against heads, layers, experts and the "
+        "batch\n";
   } else {
     const StepReport report = study.model().explain(smallest.front().plan);
     SearchOptions options = study.search_options(0);
     const double limit = memory_limit(study.model(), options);
-    text += fmt::format("  the plan that needs least memory is {}\n  and exceeds what may be used by {}: {} of {}\n{}",
-                        to_text(report.plan), readable(Bytes{report.memory.device_total() - limit}),
-                        readable(Bytes{report.memory.device_total()}), readable(Bytes{limit}), memory_text(report, study));
+    text += fmt::format(
+        "  the plan that needs least memory is {}\n  and exceeds what may be used by {}: {} of "
+        "{}\n{}",
+        to_text(report.plan), readable(Bytes{report.memory.device_total() - limit}),
+        readable(Bytes{report.memory.device_total()}), readable(Bytes{limit}),
+        memory_text(report, study));
   }
   if (!nearest) return text + "  nothing that was tried fits either, up to 64 times the nodes\n";
   return text + nearest_fit_text(*nearest, study);
@@ -66,22 +73,28 @@ std::string infeasible_text(const Found& found, const Study& study, const std::o
 std::string found_text(const Found& found, const Study& study) {
   const StepReport& best = found.top.front();
   std::string text = styled("\nBest plan\n", Style::title) + headline_text(best, study);
-  text += styled(fmt::format("\nTop {}\n", found.top.size()), Style::title) + plan_table(found.top, study);
+  text += styled(fmt::format("\nTop {}\n", found.top.size()), Style::title) +
+          plan_table(found.top, study);
   text += styled("\nWhere the step time goes\n", Style::title) + breakdown_text(best.time);
-  text += styled(fmt::format("\nMemory of the fullest rank (stage {})\n", best.memory.stage), Style::title) +
+  text += styled(fmt::format("\nMemory of the fullest rank (stage {})\n", best.memory.stage),
+                 Style::title) +
           memory_text(best, study);
   if (found.top.size() > 1) {
-    text += styled("\nWhy the runner-up loses\n", Style::title) + comparison_text(best, found.top[1]);
+    text +=
+        styled("\nWhy the runner-up loses\n", Style::title) + comparison_text(best, found.top[1]);
   }
   const std::string launch = launch_text(best.plan, study);
   if (!launch.empty()) {
-    text += styled(fmt::format("\nLaunch arguments ({})\n", study.model().frameworks()[best.plan.framework].name),
-                   Style::title) + launch;
+    text += styled(fmt::format("\nLaunch arguments ({})\n",
+                               study.model().frameworks()[best.plan.framework].name),
+                   Style::title) +
+            launch;
   }
   return text;
 }
 
-Json answer_json(const Found& found, const Study& study, const std::optional<scenarios::NearestFit>& nearest) {
+Json answer_json(const Found& found, const Study& study,
+                 const std::optional<scenarios::NearestFit>& nearest) {
   const SearchCounters& c = found.result.counters;
   Json out{{"scenario", study.scenario().title},
            {"question", Json::parse(scenarios::resolved_json(study.scenario()))},
@@ -114,18 +127,22 @@ Json answer_json(const Found& found, const Study& study, const std::optional<sce
 class Recommend final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "recommend"; }
-  [[nodiscard]] std::string_view summary() const override { return "the best plan for a model on a cluster, and why"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "the best plan for a model on a cluster, and why";
+  }
   [[nodiscard]] std::string_view examples() const override {
     return "Examples:\n"
            "  foreplan recommend scenarios/llama3-70b-64xh100.yaml\n"
-           "  foreplan recommend --model llama3-8b --cluster 8xH100 --sequence-length \"8192 tokens\" "
+           "  foreplan recommend --model llama3-8b --cluster 8xH100 --sequence-length \"8192 "
+           "tokens\" "
            "--global-batch \"1Mi tokens\"\n"
            "  foreplan recommend scenarios/llama3-70b-64xh100.yaml --precision bf16,fp8 --json";
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
     app.add_flag("--json", json_, "print the answer as JSON");
-    app.add_option("--threads", threads_, "threads to search with, 0 = all cores")->check(CLI::Range(0, 1024));
+    app.add_option("--threads", threads_, "threads to search with, 0 = all cores")
+        ->check(CLI::Range(0, 1024));
   }
   Result<ExitCode> run() override {
     auto scenario = arguments_.read(scenarios::Purpose::search);
@@ -139,7 +156,8 @@ class Recommend final : public Verb {
       print(answer_json(found, *study, nearest).dump(2) + '\n');
     } else {
       print(question_text(*study) + counts_text(found) +
-            (found.top.empty() ? infeasible_text(found, *study, nearest) : found_text(found, *study)));
+            (found.top.empty() ? infeasible_text(found, *study, nearest)
+                               : found_text(found, *study)));
     }
     return found.top.empty() ? kNothingFits : kDone;
   }

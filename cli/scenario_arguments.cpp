@@ -3,13 +3,17 @@
 namespace foreplan::cli {
 
 void ScenarioArguments::declare(CLI::App& app) {
-  file_option_ = app.add_option("SCENARIO", file_, "scenario file (YAML); options override its keys");
+  file_option_ =
+      app.add_option("SCENARIO", file_, "scenario file (YAML); options override its keys");
   const auto all = scenarios::options();
   values_.resize(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto* option = app.add_option(std::string(all[i].flag), values_[i], std::string(all[i].help));
     option->group("Scenario keys");
-    option->type_name(all[i].type == scenarios::Option::Type::text || all[i].type == scenarios::Option::Type::number ? "VALUE" : "A,B,...");
+    option->type_name(all[i].type == scenarios::Option::Type::text ||
+                              all[i].type == scenarios::Option::Type::number
+                          ? "VALUE"
+                          : "A,B,...");
     given_.push_back(option);
   }
 }

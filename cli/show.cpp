@@ -1,13 +1,13 @@
 // show: what a database holds.
 
-#include <fmt/format.h>
-
 #include "cli/stored_text.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "results/store.hpp"
+
+#include <fmt/format.h>
 
 namespace foreplan::cli {
 namespace {
@@ -22,13 +22,16 @@ std::string histogram_text(const std::vector<results::HistogramBin>& bins) {
   for (const auto& bin : bins) {
     const bool time = bin.quantity == "step_time_s";
     table.add({bin.quantity, time ? readable(Seconds{bin.low}) : readable(Bytes{bin.low}),
-               time ? readable(Seconds{bin.high}) : readable(Bytes{bin.high}), std::to_string(bin.plan_count)});
+               time ? readable(Seconds{bin.high}) : readable(Bytes{bin.high}),
+               std::to_string(bin.plan_count)});
   }
   return table.text();
 }
 
 Json run_json(const RunRow& run, const Store& store) {
-  const auto count = [](const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(nullptr); };
+  const auto count = [](const std::optional<std::int64_t>& n) {
+    return n ? Json(*n) : Json(nullptr);
+  };
   return Json{{"run", static_cast<std::int64_t>(run.id)},
               {"scenario", store.scenario(run.scenario).name},
               {"profile", store.profile(run.profile).name},
@@ -45,7 +48,9 @@ Json run_json(const RunRow& run, const Store& store) {
 class Show final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "show"; }
-  [[nodiscard]] std::string_view summary() const override { return "the runs in a database, or one run"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "the runs in a database, or one run";
+  }
   [[nodiscard]] std::string_view examples() const override {
     return "Examples:\n"
            "  foreplan show --db runs.db\n"
@@ -55,8 +60,11 @@ class Show final : public Verb {
     app.add_option("--db", database_, "database file")->capture_default_str();
     run_option_ = app.add_option("--run", run_, "number of a run");
     app.add_option("--plans", plans_, "which plans of the run: ranked, front, all")
-        ->check(CLI::IsMember({"ranked", "front", "all"}))->capture_default_str();
-    app.add_option("--limit", limit_, "most plans to print")->check(CLI::Range(1, 100000000))->capture_default_str();
+        ->check(CLI::IsMember({"ranked", "front", "all"}))
+        ->capture_default_str();
+    app.add_option("--limit", limit_, "most plans to print")
+        ->check(CLI::Range(1, 100000000))
+        ->capture_default_str();
     app.add_flag("--scenario", scenario_, "print the scenario file of the run");
     app.add_flag("--json", json_, "print as JSON");
   }
@@ -67,7 +75,9 @@ class Show final : public Verb {
       return kDone;
     }
     const auto found = store.run(results::RunId{run_});
-    if (!found) return fail(fmt::format("no run {} in {}; runs: {}", run_, database_, run_numbers(store)), Place{{}, 0, 0, "--run"});
+    if (!found)
+      return fail(fmt::format("no run {} in {}; runs: {}", run_, database_, run_numbers(store)),
+                  Place{{}, 0, 0, "--run"});
     print(scenario_ ? store.scenario(found->scenario).file_text : one_run(store, *found));
     return kDone;
   }
@@ -88,14 +98,17 @@ class Show final : public Verb {
       for (const RunRow& run : runs) out.push_back(run_json(run, store));
       return out.dump(2) + '\n';
     }
-    if (runs.empty()) return "no runs yet; foreplan sweep SCENARIO --db " + database_ + " makes one\n";
+    if (runs.empty())
+      return "no runs yet; foreplan sweep SCENARIO --db " + database_ + " makes one\n";
     std::vector<std::string> names;
     for (const RunRow& run : runs) names.push_back(store.scenario(run.scenario).name);
     return stored_runs_text(runs, names);
   }
 
   [[nodiscard]] std::string one_run(const Store& store, const RunRow& run) const {
-    const PlanFilter filter = plans_ == "all" ? PlanFilter::all : plans_ == "front" ? PlanFilter::front : PlanFilter::ranked;
+    const PlanFilter filter = plans_ == "all"     ? PlanFilter::all
+                              : plans_ == "front" ? PlanFilter::front
+                                                  : PlanFilter::ranked;
     const auto plans = store.plans(run.id, filter, limit_);
     const auto histogram = store.histogram(run.id);
     if (json_) {
@@ -104,7 +117,10 @@ class Show final : public Verb {
       for (const auto& plan : plans) out["plans"].push_back(stored_plan_json(plan));
       out["histogram"] = Json::array();
       for (const auto& bin : histogram) {
-        out["histogram"].push_back(Json{{"quantity", bin.quantity}, {"low", bin.low}, {"high", bin.high}, {"plans", bin.plan_count}});
+        out["histogram"].push_back(Json{{"quantity", bin.quantity},
+                                        {"low", bin.low},
+                                        {"high", bin.high},
+                                        {"plans", bin.plan_count}});
       }
       return out.dump(2) + '\n';
     }

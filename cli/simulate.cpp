@@ -1,7 +1,5 @@
 // simulate: one plan in full.
 
-#include <fmt/format.h>
-
 #include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -9,6 +7,8 @@
 #include "scenarios/describe.hpp"
 #include "scenarios/memory_timeline.hpp"
 #include "simulator/schedule/schedule.hpp"
+
+#include <fmt/format.h>
 
 namespace foreplan::cli {
 namespace {
@@ -24,8 +24,8 @@ std::string obstacle(const ParallelPlan& plan, const Study& study) {
   const auto rounds = static_cast<int>(micro_batches(plan, job.training));
   const PipelineSchedule& schedule = *schedules()[plan.schedule];
   if (!schedule.supports({plan.pp, plan.vpp, rounds})) {
-    return fmt::format("schedule: {} does not run with pp = {}, vpp = {}, {} micro-batches ({})", schedule.name,
-                       plan.pp, plan.vpp, rounds, schedule.summary);
+    return fmt::format("schedule: {} does not run with pp = {}, vpp = {}, {} micro-batches ({})",
+                       schedule.name, plan.pp, plan.vpp, rounds, schedule.summary);
   }
   return refusal(study.model().frameworks()[plan.framework], plan, *job.model);
 }
@@ -42,12 +42,16 @@ std::string timeline_text(const std::vector<scenarios::MemoryCurve>& curves) {
 class Simulate final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "simulate"; }
-  [[nodiscard]] std::string_view summary() const override { return "one plan in full: time, memory, stages"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "one plan in full: time, memory, stages";
+  }
   [[nodiscard]] std::string_view examples() const override {
     return "Examples:\n"
            "  foreplan simulate scenarios/llama3-70b-64xh100.yaml --tp 8 --pp 4 --micro-batch 1\n"
-           "  foreplan simulate --model gpt3-175b --cluster 8x8xA100-80 --sequence-length \"2048 tokens\" "
-           "--global-batch \"64 sequences\" --tp 8 --pp 8 --vpp 3 --recompute core_attn --framework megatron-2022";
+           "  foreplan simulate --model gpt3-175b --cluster 8x8xA100-80 --sequence-length \"2048 "
+           "tokens\" "
+           "--global-batch \"64 sequences\" --tp 8 --pp 8 --vpp 3 --recompute core_attn "
+           "--framework megatron-2022";
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
@@ -69,19 +73,24 @@ class Simulate final : public Verb {
     const double excess = report.memory.device_total() - limit;
     std::optional<scenarios::NearestFit> nearest;
     if (excess > 0) nearest = scenarios::nearest_fit(*study, plan, 0);
-    print(json_ ? answer_json(report, *study, excess, nearest) : answer_text(report, *study, excess, nearest));
+    print(json_ ? answer_json(report, *study, excess, nearest)
+                : answer_text(report, *study, excess, nearest));
     return excess > 0 ? kNothingFits : kDone;
   }
 
  private:
   static std::string answer_text(const StepReport& report, const Study& study, double excess,
                                  const std::optional<scenarios::NearestFit>& nearest) {
-    std::string text = question_text(study) + styled("\nPlan\n", Style::title) + headline_text(report, study);
+    std::string text =
+        question_text(study) + styled("\nPlan\n", Style::title) + headline_text(report, study);
     if (excess > 0) {
-      text += styled(fmt::format("  does not fit: {} more than may be used\n", readable(Bytes{excess})), Style::bad);
+      text +=
+          styled(fmt::format("  does not fit: {} more than may be used\n", readable(Bytes{excess})),
+                 Style::bad);
     }
     text += styled("\nWhere the step time goes\n", Style::title) + breakdown_text(report.time);
-    text += styled(fmt::format("\nMemory of the fullest rank (stage {})\n", report.memory.stage), Style::title) +
+    text += styled(fmt::format("\nMemory of the fullest rank (stage {})\n", report.memory.stage),
+                   Style::title) +
             memory_text(report, study);
     text += styled("\nPipeline stages (one micro-batch)\n", Style::title) + stages_text(report);
     text += styled("\nMemory over the step (low . : - = + * # high)\n", Style::title) +
@@ -101,7 +110,8 @@ class Simulate final : public Verb {
     out.update(scenarios::describe(report, study));
     Json curves = Json::array();
     for (const auto& curve : scenarios::memory_over_time(report)) {
-      curves.push_back(Json{{"stage", curve.stage}, {"time_s", curve.time_s}, {"bytes", curve.bytes}});
+      curves.push_back(
+          Json{{"stage", curve.stage}, {"time_s", curve.time_s}, {"bytes", curve.bytes}});
     }
     out["memory_over_time"] = std::move(curves);
     if (nearest) out["nearest_fit"] = scenarios::describe(*nearest, study);

@@ -1,11 +1,12 @@
 #pragma once
 // Rows of the store as tables: shared by sweep and show.
 
+#include "results/rows.hpp"
+
 #include <nlohmann/json.hpp>
+
 #include <string>
 #include <vector>
-
-#include "results/rows.hpp"
 
 namespace foreplan::cli {
 

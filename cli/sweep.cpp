@@ -1,13 +1,13 @@
 // sweep: a scenario's whole space, stored.
 
-#include <fmt/format.h>
-
 #include "cli/plan_text.hpp"
 #include "cli/stored_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/runner.hpp"
+
+#include <fmt/format.h>
 
 namespace foreplan::cli {
 namespace {
@@ -17,7 +17,9 @@ using Json = nlohmann::ordered_json;
 class Sweep final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "sweep"; }
-  [[nodiscard]] std::string_view summary() const override { return "every plan of a scenario, kept in a database"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "every plan of a scenario, kept in a database";
+  }
   [[nodiscard]] std::string_view examples() const override {
     return "Examples:\n"
            "  foreplan sweep scenarios/gpt3-175b-256xa100.yaml --db runs.db\n"
@@ -26,11 +28,14 @@ class Sweep final : public Verb {
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
-    app.add_option("--db", database_, "database file, made if it does not exist")->capture_default_str();
+    app.add_option("--db", database_, "database file, made if it does not exist")
+        ->capture_default_str();
     app.add_option("--keep", keep_, "best: top k, front and histogram; all: every plan")
-        ->check(CLI::IsMember({"best", "all"}))->capture_default_str();
+        ->check(CLI::IsMember({"best", "all"}))
+        ->capture_default_str();
     app.add_flag("--json", json_, "print the outcome as JSON");
-    app.add_option("--threads", threads_, "threads to search with, 0 = all cores")->check(CLI::Range(0, 1024));
+    app.add_option("--threads", threads_, "threads to search with, 0 = all cores")
+        ->check(CLI::Range(0, 1024));
   }
   Result<ExitCode> run() override {
     auto scenario = arguments_.read(scenarios::Purpose::search);
@@ -61,19 +66,21 @@ class Sweep final : public Verb {
                 {"plans_feasible", outcome.counters.feasible},
                 {"seconds", outcome.seconds},
                 {"threads", outcome.run.threads}}
-               .dump(2) + '\n';
+               .dump(2) +
+           '\n';
   }
 
   [[nodiscard]] std::string answer_text(const scenarios::Study& study, const results::Store& store,
                                         const scenarios::SweepOutcome& outcome) const {
     const auto& c = outcome.counters;
     std::string text = question_text(study);
-    text += fmt::format("  searched  {} plans, {} valid, {} fit, in {}\n", c.enumerated, c.scored, c.feasible,
-                        readable(Seconds{outcome.seconds}));
-    text += fmt::format("  stored    run {} in {}{}\n", static_cast<std::int64_t>(outcome.run.id), database_,
-                        outcome.resumed_chunks > 0
-                            ? fmt::format(" ({} of {} chunks were there)", outcome.resumed_chunks, outcome.run.chunk_count)
-                            : "");
+    text += fmt::format("  searched  {} plans, {} valid, {} fit, in {}\n", c.enumerated, c.scored,
+                        c.feasible, readable(Seconds{outcome.seconds}));
+    text += fmt::format(
+        "  stored    run {} in {}{}\n", static_cast<std::int64_t>(outcome.run.id), database_,
+        outcome.resumed_chunks > 0 ? fmt::format(" ({} of {} chunks were there)",
+                                                 outcome.resumed_chunks, outcome.run.chunk_count)
+                                   : "");
     text += styled("\nBest plans\n", Style::title);
     text += stored_plans_text(store.plans(outcome.run.id, results::PlanFilter::ranked));
     text += styled("\nFront (step time, memory, GPUs)\n", Style::title);

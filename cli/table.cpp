@@ -1,8 +1,8 @@
 #include "cli/table.hpp"
 
-#include <algorithm>
-
 #include "core/assert.hpp"
+
+#include <algorithm>
 
 namespace foreplan::cli {
 
@@ -37,7 +37,8 @@ std::string Table::text() const {
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + '\n';
   };
-  const bool titled = std::any_of(titles_.begin(), titles_.end(), [](const auto& t) { return !t.empty(); });
+  const bool titled =
+      std::any_of(titles_.begin(), titles_.end(), [](const auto& t) { return !t.empty(); });
   if (titled) line(titles_);
   for (const auto& row : rows_) line(row);
   return out;

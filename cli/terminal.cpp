@@ -22,7 +22,10 @@ std::mutex progress_mutex;
 
 std::string styled(std::string_view text, Style style) {
   if (!coloured() || style == Style::plain) return std::string(text);
-  const char* code = style == Style::title ? "1" : style == Style::good ? "32" : style == Style::bad ? "31" : "2";
+  const char* code = style == Style::title  ? "1"
+                     : style == Style::good ? "32"
+                     : style == Style::bad  ? "31"
+                                            : "2";
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
@@ -37,7 +40,10 @@ void complain(std::string_view text) {
 }
 
 ProgressLine::ProgressLine(std::string what)
-    : what_(std::move(what)), visible_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()), last_(start_) {}
+    : what_(std::move(what)),
+      visible_(isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
 
 ProgressLine::~ProgressLine() {
   if (drawn_) std::fputs("\r\033[K", stderr);
@@ -51,8 +57,10 @@ void ProgressLine::update(std::size_t done, std::size_t total) {
   last_ = now;
   drawn_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double left = seconds * static_cast<double>(total - done) / static_cast<double>(done > 0 ? done : 1);
-  fmt::print(stderr, "\r\033[K{} {:.0f} %, {:.0f} s left", what_, 100.0 * static_cast<double>(done) / static_cast<double>(total), left);
+  const double left =
+      seconds * static_cast<double>(total - done) / static_cast<double>(done > 0 ? done : 1);
+  fmt::print(stderr, "\r\033[K{} {:.0f} %, {:.0f} s left", what_,
+             100.0 * static_cast<double>(done) / static_cast<double>(total), left);
   std::fflush(stderr);
 }
 

@@ -1,16 +1,16 @@
 // validate: measurements that nothing was fitted to against the current profiles.
 
-#include <fmt/format.h>
-
-#include <fstream>
-#include <map>
-
 #include "cli/device_limits.hpp"
 #include "cli/score_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "scenarios/device_file.hpp"
 #include "scenarios/profiles.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <map>
 
 namespace foreplan::cli {
 namespace {
@@ -47,7 +47,8 @@ struct Outcome {
 };
 
 template <class Sample>
-void score(const std::vector<Labelled<Sample>>& rows, Profiles& profiles, Outcome& outcome, Errors& errors) {
+void score(const std::vector<Labelled<Sample>>& rows, Profiles& profiles, Outcome& outcome,
+           Errors& errors) {
   for (const auto& row : rows) {
     const CalibrationProfile* profile = profiles.of(row.label.device, errors);
     double seconds = 0;
@@ -68,7 +69,9 @@ void score(const std::vector<Labelled<Sample>>& rows, Profiles& profiles, Outcom
 class Validate final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "validate"; }
-  [[nodiscard]] std::string_view summary() const override { return "score the current profiles against measurements, without fitting"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "score the current profiles against measurements, without fitting";
+  }
   [[nodiscard]] std::string_view examples() const override {
     return "Example:\n"
            "  foreplan validate my_gemm.csv my_nccl.txt --json scores.json";
@@ -94,10 +97,15 @@ class Validate final : public Verb {
     const auto groups = outcome.board.groups();
     if (!json_.empty()) {
       std::ofstream out(json_, std::ios::binary);
-      out << Json{{"rows", outcome.scored}, {"rows_without_profile", outcome.without_profile}, {"groups", scores_json(groups)}}.dump(2) << '\n';
+      out << Json{{"rows", outcome.scored},
+                  {"rows_without_profile", outcome.without_profile},
+                  {"groups", scores_json(groups)}}
+                 .dump(2)
+          << '\n';
       if (!out.flush()) return fail("cannot be written", Place{json_, 0, 0, "--json"});
     }
-    print(fmt::format("  {} rows scored, {} of devices without a profile\n", outcome.scored, outcome.without_profile) +
+    print(fmt::format("  {} rows scored, {} of devices without a profile\n", outcome.scored,
+                      outcome.without_profile) +
           scores_text(groups));
     return outcome.scored > 0 ? kDone : kNothingFits;
   }

@@ -1,23 +1,24 @@
 #pragma once
 // The verbs of the program. A new verb is one file and one line in verbs.cpp.
 
+#include "core/result.hpp"
+#include "scenarios/scenario.hpp"
+
 #include <CLI/CLI.hpp>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/result.hpp"
-#include "scenarios/scenario.hpp"
-
 namespace foreplan::cli {
 
 /// Exit codes of every verb.
 enum ExitCode : int {
   kDone = 0,
-  kNothingFits = 1,       ///< the question was answered: no plan fits
-  kSomeRejected = 1,      ///< import: some rows cannot be used
+  kNothingFits = 1,   ///< the question was answered: no plan fits
+  kSomeRejected = 1,  ///< import: some rows cannot be used
   kBadInput = 2,
   kEnvironmentFailed = 3,
 };

@@ -2,7 +2,8 @@
 // Checks of our own logic, on in every build. Never used on user input.
 
 namespace foreplan {
-[[noreturn]] void assertion_failed(const char* condition, const char* why, const char* file, int line);
+[[noreturn]] void assertion_failed(const char* condition, const char* why, const char* file,
+                                   int line);
 }
 
 /// Prints condition, reason and place, and aborts: a bug in foreplan.

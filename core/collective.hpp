@@ -1,17 +1,22 @@
 #pragma once
 // Collectives: kind, bytes, group. Byte meaning and bus factors follow nccl-tests.
 
+#include "core/operator.hpp"
+#include "core/quantity.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "core/operator.hpp"
-#include "core/quantity.hpp"
-
 namespace foreplan {
 
 enum class CollectiveKind : std::uint8_t {
-  all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  send_recv
 };
 
 struct CollectiveTraits {
@@ -21,10 +26,14 @@ struct CollectiveTraits {
 };
 
 inline constexpr std::array kCollectives = {
-    CollectiveTraits{CollectiveKind::all_reduce, "all_reduce", [](int n) { return 2.0 * (n - 1) / n; }},
-    CollectiveTraits{CollectiveKind::all_gather, "all_gather", [](int n) { return 1.0 * (n - 1) / n; }},
-    CollectiveTraits{CollectiveKind::reduce_scatter, "reduce_scatter", [](int n) { return 1.0 * (n - 1) / n; }},
-    CollectiveTraits{CollectiveKind::all_to_all, "all_to_all", [](int n) { return 1.0 * (n - 1) / n; }},
+    CollectiveTraits{CollectiveKind::all_reduce, "all_reduce",
+                     [](int n) { return 2.0 * (n - 1) / n; }},
+    CollectiveTraits{CollectiveKind::all_gather, "all_gather",
+                     [](int n) { return 1.0 * (n - 1) / n; }},
+    CollectiveTraits{CollectiveKind::reduce_scatter, "reduce_scatter",
+                     [](int n) { return 1.0 * (n - 1) / n; }},
+    CollectiveTraits{CollectiveKind::all_to_all, "all_to_all",
+                     [](int n) { return 1.0 * (n - 1) / n; }},
     CollectiveTraits{CollectiveKind::broadcast, "broadcast", [](int) { return 1.0; }},
     CollectiveTraits{CollectiveKind::send_recv, "send_recv", [](int) { return 1.0; }},
 };
@@ -52,9 +61,10 @@ struct Collective {
 
 /// Where the members of one process group sit, and who shares their links.
 struct GroupPlacement {
-  int size = 1;              ///< ranks in the group
-  int ranks_per_node = 1;    ///< members inside one scale-up domain (NVLink island)
-  int groups_sharing_nic = 1;///< groups of this kind that use the same node's NICs at the same time
+  int size = 1;            ///< ranks in the group
+  int ranks_per_node = 1;  ///< members inside one scale-up domain (NVLink island)
+  int groups_sharing_nic =
+      1;  ///< groups of this kind that use the same node's NICs at the same time
   [[nodiscard]] int nodes() const { return (size + ranks_per_node - 1) / ranks_per_node; }
   friend constexpr bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
 };

@@ -1,11 +1,11 @@
 #pragma once
 // Where the shipped catalogue (models, devices, clusters, scenarios, framework traits) lies.
 
+#include "core/result.hpp"
+
 #include <filesystem>
 #include <string_view>
 #include <vector>
-
-#include "core/result.hpp"
 
 namespace foreplan {
 
@@ -21,7 +21,7 @@ namespace foreplan {
 
 /// All files below `data_directory()/folder` with this extension (".yaml"), sorted by path. Fails
 /// where the folder is missing or cannot be listed.
-[[nodiscard]] Result<std::vector<std::filesystem::path>> data_files(const std::filesystem::path& folder,
-                                                                    std::string_view extension);
+[[nodiscard]] Result<std::vector<std::filesystem::path>> data_files(
+    const std::filesystem::path& folder, std::string_view extension);
 
 }  // namespace foreplan

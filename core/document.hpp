@@ -1,6 +1,9 @@
 #pragma once
 // Strict typed reading of YAML and JSON: every error with its place, all of a file in one go.
 
+#include "core/quantity.hpp"
+#include "core/result.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
@@ -10,9 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/quantity.hpp"
-#include "core/result.hpp"
-
 namespace foreplan {
 
 /// A parsed file. Readers take `Node`s from it; mistakes gather in the document and `errors()`
@@ -20,8 +20,8 @@ namespace foreplan {
 class Document;
 
 /// A place in a document: a mapping, a list or a scalar. Copyable, cheap; keeps the document alive.
-/// All readers on an absent or wrong node record one error and return a harmless default (the low end
-/// of the range, 1 for sizes and rates, 0 for times), so a reader runs to its end and reports
+/// All readers on an absent or wrong node record one error and return a harmless default (the low
+/// end of the range, 1 for sizes and rates, 0 for times), so a reader runs to its end and reports
 /// everything.
 class Node {
  public:
@@ -45,14 +45,14 @@ class Node {
 
   /// Scalars. Each checks type and range and records an error that says what is allowed.
   [[nodiscard]] std::string text() const;  ///< plain `8` and `true` are not text, quoted ones are
-  [[nodiscard]] bool boolean() const;  ///< only `true` and `false`
+  [[nodiscard]] bool boolean() const;      ///< only `true` and `false`
   [[nodiscard]] std::int64_t integer(std::int64_t low, std::int64_t high) const;
   [[nodiscard]] double number(double low, double high) const;  ///< finite; NaN is an error
-  [[nodiscard]] Bytes bytes() const;                 ///< "64 MiB", positive
-  [[nodiscard]] Seconds seconds() const;             ///< "12 us", zero allowed
-  [[nodiscard]] BytesPerSecond bandwidth() const;    ///< "400 Gbit/s", positive
-  [[nodiscard]] FlopsPerSecond flop_rate() const;    ///< "989 TFLOP/s", positive
-  [[nodiscard]] double hertz() const;                ///< "1410 MHz", positive
+  [[nodiscard]] Bytes bytes() const;                           ///< "64 MiB", positive
+  [[nodiscard]] Seconds seconds() const;                       ///< "12 us", zero allowed
+  [[nodiscard]] BytesPerSecond bandwidth() const;              ///< "400 Gbit/s", positive
+  [[nodiscard]] FlopsPerSecond flop_rate() const;              ///< "989 TFLOP/s", positive
+  [[nodiscard]] double hertz() const;                          ///< "1410 MHz", positive
   [[nodiscard]] double percent(bool above_100 = false) const;  ///< "5 %" -> 0.05
   /// Index of the text in `names`; an unknown name lists them and the nearest.
   [[nodiscard]] std::size_t one_of(const std::vector<std::string_view>& names) const;
@@ -70,10 +70,10 @@ class Node {
 
 class Document {
  public:
-  /// Reads a YAML file. A missing, unreadable, empty, oversized (> 16 MiB), non-UTF-8 or syntactically
-  /// broken file is an error with file, line and column (in bytes). Duplicate keys are errors; so are
-  /// tags, merge keys, a second document, more than 1e6 nodes (aliases count as often as they are
-  /// used) and nesting deeper than 64.
+  /// Reads a YAML file. A missing, unreadable, empty, oversized (> 16 MiB), non-UTF-8 or
+  /// syntactically broken file is an error with file, line and column (in bytes). Duplicate keys
+  /// are errors; so are tags, merge keys, a second document, more than 1e6 nodes (aliases count as
+  /// often as they are used) and nesting deeper than 64.
   static Result<Document> read_yaml(const std::filesystem::path& file);
   static Result<Document> parse_yaml(std::string text, std::string file_name);
   /// Reads a JSON file (RFC 8259) into the same nodes, with the same limits.
@@ -81,9 +81,9 @@ class Document {
   static Result<Document> parse_json(std::string text, std::string file_name);
 
   [[nodiscard]] Node root() const;
-  [[nodiscard]] const std::string& text() const;   ///< as read, for provenance
+  [[nodiscard]] const std::string& text() const;  ///< as read, for provenance
   [[nodiscard]] bool ok() const;
-  [[nodiscard]] Errors errors() const;             ///< in file order
+  [[nodiscard]] Errors errors() const;  ///< in file order
 
   struct State;
   explicit Document(std::shared_ptr<State> state);

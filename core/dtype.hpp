@@ -17,10 +17,10 @@ struct DTypeTraits {
 };
 
 inline constexpr std::array kDTypes = {
-    DTypeTraits{DType::fp32, "fp32", 32},         DTypeTraits{DType::tf32, "tf32", 32},
-    DTypeTraits{DType::fp16, "fp16", 16},         DTypeTraits{DType::bf16, "bf16", 16},
-    DTypeTraits{DType::fp8_e4m3, "fp8_e4m3", 8},  DTypeTraits{DType::fp8_e5m2, "fp8_e5m2", 8},
-    DTypeTraits{DType::fp4_e2m1, "fp4_e2m1", 4},  DTypeTraits{DType::int8, "int8", 8},
+    DTypeTraits{DType::fp32, "fp32", 32},        DTypeTraits{DType::tf32, "tf32", 32},
+    DTypeTraits{DType::fp16, "fp16", 16},        DTypeTraits{DType::bf16, "bf16", 16},
+    DTypeTraits{DType::fp8_e4m3, "fp8_e4m3", 8}, DTypeTraits{DType::fp8_e5m2, "fp8_e5m2", 8},
+    DTypeTraits{DType::fp4_e2m1, "fp4_e2m1", 4}, DTypeTraits{DType::int8, "int8", 8},
 };
 
 constexpr const DTypeTraits& traits(DType d) { return kDTypes[static_cast<std::size_t>(d)]; }

@@ -1,31 +1,31 @@
 #pragma once
 // What one rank executes: an operator with its shape and its counted work. No seconds here.
 
+#include "core/dtype.hpp"
+#include "core/quantity.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string_view>
 #include <variant>
 
-#include "core/dtype.hpp"
-#include "core/quantity.hpp"
-
 namespace foreplan {
 
 enum class OperatorKind : std::uint8_t {
-  gemm,           ///< C[m,n] = A[m,k] B[k,n], `batch` independent products of equal shape
-  grouped_gemm,   ///< `batch` products (experts); m is the mean number of rows per group
-  attention,      ///< fused softmax(QK^T)V
-  softmax,        ///< scale + mask + softmax (+ dropout) of an unfused attention core
+  gemm,          ///< C[m,n] = A[m,k] B[k,n], `batch` independent products of equal shape
+  grouped_gemm,  ///< `batch` products (experts); m is the mean number of rows per group
+  attention,     ///< fused softmax(QK^T)V
+  softmax,       ///< scale + mask + softmax (+ dropout) of an unfused attention core
   layer_norm,
   rms_norm,
-  activation,     ///< GELU, ReLU^2, SwiGLU, GeGLU
+  activation,  ///< GELU, ReLU^2, SwiGLU, GeGLU
   rope,
-  add,            ///< residual add with bias and dropout where the model has them
+  add,  ///< residual add with bias and dropout where the model has them
   embedding,
   cross_entropy,
-  quantize,       ///< cast to FP8 with amax and transpose where the recipe needs one
-  route,          ///< MoE gate: top-k, scores, auxiliary loss
-  permute,        ///< MoE token permutation, either direction
+  quantize,  ///< cast to FP8 with amax and transpose where the recipe needs one
+  route,     ///< MoE gate: top-k, scores, auxiliary loss
+  permute,   ///< MoE token permutation, either direction
   optimizer,
   copy,
 };
@@ -97,11 +97,28 @@ using OperatorShape = std::variant<GemmShape, AttentionShape, RowShape>;
 /// Which part of a transformer layer something belongs to; the unit in which recompute policies
 /// choose (Megatron-LM's `recompute_modules` are sets of these).
 enum class Part : std::uint8_t {
-  attention_norm, qkv, mla_up_projection, core_attention, attention_output,
-  ffn_norm, fc1, activation, fc2,
-  router, permute, expert_fc1, expert_activation, expert_fc2,
-  shared_fc1, shared_activation, shared_fc2,
-  residual, embedding, final_norm, head, loss,
+  attention_norm,
+  qkv,
+  mla_up_projection,
+  core_attention,
+  attention_output,
+  ffn_norm,
+  fc1,
+  activation,
+  fc2,
+  router,
+  permute,
+  expert_fc1,
+  expert_activation,
+  expert_fc2,
+  shared_fc1,
+  shared_activation,
+  shared_fc2,
+  residual,
+  embedding,
+  final_norm,
+  head,
+  loss,
 };
 inline constexpr int kPartCount = static_cast<int>(Part::loss) + 1;
 
@@ -118,7 +135,7 @@ struct Operator {
   Part part{};
   std::string_view label;  ///< static text, e.g. "fc1"
   OperatorShape shape;
-  DType input = DType::bf16;   ///< element type that enters the tensor cores or the kernel
+  DType input = DType::bf16;  ///< element type that enters the tensor cores or the kernel
   DType output = DType::bf16;
   Flops flops;          ///< 1 FMA = 2; what the algorithm does, causal pairs counted once
   Bytes bytes_read;     ///< least traffic of a fused implementation: each input once
@@ -129,9 +146,9 @@ struct Operator {
 /// 2 m n k batch.
 [[nodiscard]] Flops flops(const GemmShape& shape);
 
-/// Query-key pairs that attention visits per head: q_len * kv_len, less what causality and a sliding
-/// window mask out (a causal query sees the keys up to its own position, aligned at the ends: the last
-/// query sees the last key; a query before the first key sees none).
+/// Query-key pairs that attention visits per head: q_len * kv_len, less what causality and a
+/// sliding window mask out (a causal query sees the keys up to its own position, aligned at the
+/// ends: the last query sees the last key; a query before the first key sees none).
 [[nodiscard]] double attention_pairs(const AttentionShape& shape);
 
 /// Forward: 2 * batch * heads_q * pairs * (head_dim_qk + head_dim_v). Backward (Pass::dgrad): 2.5 x

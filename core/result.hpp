@@ -1,9 +1,10 @@
 #pragma once
 // Errors as values: what a person or a file got wrong, where, and what is allowed.
 
+#include <tl/expected.hpp>
+
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace foreplan {
 /// Place of a mistake. Empty file = command line; line 0 = whole file.
 struct Place {
   std::string file{};
-  int line = 0;    ///< 1-based
-  int column = 0;  ///< 1-based
+  int line = 0;       ///< 1-based
+  int column = 0;     ///< 1-based
   std::string key{};  ///< dotted path, e.g. `search.tp[1]`
 };
 
@@ -43,10 +44,10 @@ std::string to_text(const Error& error);
 /// One line per error.
 std::string to_text(const Errors& errors);
 
-/// The candidate with the smallest edit distance to `word` (insert, delete, replace or swap a letter;
-/// upper and lower case are the same), if it is near enough to be a typing slip (at most a third of
-/// the letters differ); empty otherwise. Of equals, the one that shares the case of more letters wins,
-/// then the first.
+/// The candidate with the smallest edit distance to `word` (insert, delete, replace or swap a
+/// letter; upper and lower case are the same), if it is near enough to be a typing slip (at most a
+/// third of the letters differ); empty otherwise. Of equals, the one that shares the case of more
+/// letters wins, then the first.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 /// The text in double quotes as messages show it: cut after 60 bytes, control characters as `\xNN`.

@@ -1,11 +1,11 @@
 #pragma once
 // Quantities as people write them: "64 MiB", "400 Gbit/s", "12 us". A unit is mandatory.
 
-#include <string>
-#include <string_view>
-
 #include "core/quantity.hpp"
 #include "core/result.hpp"
+
+#include <string>
+#include <string_view>
 
 namespace foreplan {
 
@@ -20,7 +20,10 @@ namespace foreplan {
 [[nodiscard]] Result<double> parse_percent(std::string_view text, bool above_100 = false);
 /// "4M tokens", "2048 sequences", "8192 tokens": a positive integer with k/M/B (powers of ten) and
 /// Ki/Mi (powers of two) multipliers, and one of `units`, which is returned with it.
-struct Count { long long value; std::string unit; };
+struct Count {
+  long long value;
+  std::string unit;
+};
 [[nodiscard]] Result<Count> parse_count(std::string_view text, std::vector<std::string_view> units);
 /// "1410 MHz" -> 1.41e9.
 [[nodiscard]] Result<double> parse_hertz(std::string_view text);

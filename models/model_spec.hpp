@@ -1,12 +1,12 @@
 #pragma once
 // A decoder-only transformer as an architecture: what has to be computed, independent of any plan.
 
+#include "core/operator.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "core/operator.hpp"
 
 namespace foreplan::models {
 
@@ -53,11 +53,11 @@ struct FeedForwardSpec {
 struct MoeSpec {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
-  std::int64_t expert_hidden = 0;         ///< FFN width of one routed expert
-  std::int64_t shared_hidden = 0;         ///< total FFN width of the shared experts, 0 = none
+  std::int64_t expert_hidden = 0;  ///< FFN width of one routed expert
+  std::int64_t shared_hidden = 0;  ///< total FFN width of the shared experts, 0 = none
   ActivationKind activation = ActivationKind::swiglu;
-  bool router_bias = false;               ///< expert-score correction bias (DeepSeek-V3), a buffer
-  bool shared_expert_gate = false;        ///< Qwen2-MoE's sigmoid gate on the shared expert
+  bool router_bias = false;         ///< expert-score correction bias (DeepSeek-V3), a buffer
+  bool shared_expert_gate = false;  ///< Qwen2-MoE's sigmoid gate on the shared expert
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 
@@ -66,8 +66,8 @@ struct LayerSpec {
   AttentionSpec attention;
   std::optional<FeedForwardSpec> ffn;
   std::optional<MoeSpec> moe;
-  /// Norms of the layer that act on the hidden state: 2 (before attention, before FFN); 1 where both
-  /// share one norm (Falcon, GPT-J, Phi-2); 4 with post-norms too (Gemma 2 and 3).
+  /// Norms of the layer that act on the hidden state: 2 (before attention, before FFN); 1 where
+  /// both share one norm (Falcon, GPT-J, Phi-2); 4 with post-norms too (Gemma 2 and 3).
   int norms = 2;
   bool parallel_residual = false;  ///< attention and FFN read the same input (GPT-NeoX, Falcon)
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
@@ -75,23 +75,23 @@ struct LayerSpec {
 
 struct ModelSpec {
   std::string name;
-  std::string family;        ///< Hugging Face `model_type`, or "megatron-gpt" for paper models
-  std::string source;        ///< where the configuration was read
+  std::string family;  ///< Hugging Face `model_type`, or "megatron-gpt" for paper models
+  std::string source;  ///< where the configuration was read
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
   std::int64_t max_positions = 0;  ///< context length of the configuration, 0 = it states none
   bool tied_embeddings = false;
   NormKind norm = NormKind::rms_norm;
-  bool norm_bias = false;    ///< LayerNorm with bias; RMS norm never has one
-  bool norm_weight = true;   ///< MPT-style `no_bias` keeps the weight; OLMo has neither
+  bool norm_bias = false;   ///< LayerNorm with bias; RMS norm never has one
+  bool norm_weight = true;  ///< MPT-style `no_bias` keeps the weight; OLMo has neither
   PositionKind position = PositionKind::rope;
   std::int64_t learned_positions = 0;  ///< rows of the position table, offset rows included
   bool embedding_norm = false;         ///< BLOOM normalises the embedding
   std::int64_t embedding_dim = 0;      ///< OPT-350M projects from a narrower embedding; 0 = hidden
   bool final_norm = true;
-  bool head_bias = false;              ///< bias of the output projection (Phi-2)
+  bool head_bias = false;  ///< bias of the output projection (Phi-2)
   std::vector<LayerSpec> layer_kinds;
-  std::vector<std::uint8_t> layers;    ///< kind of each layer, first to last
+  std::vector<std::uint8_t> layers;  ///< kind of each layer, first to last
   /// Multi-token-prediction modules published beside the model (DeepSeek-V3: 1). Not part of
   /// `parameter_count`, as in the published count; trained only when a scenario asks for them.
   int mtp_depth = 0;
@@ -105,15 +105,17 @@ struct ModelSpec {
 /// One weight tensor (or a family of equal ones) of a layer.
 struct Parameter {
   Part part{};
-  std::string label;              ///< e.g. "qkv", "expert_fc1"
-  std::int64_t rows = 0, cols = 0; ///< output x input features; cols = 1 for vectors
-  std::int64_t copies = 1;        ///< experts
-  /// How the tensor is split: over TP by rows or columns, over EP by experts (and ETP inside), or not.
+  std::string label;                ///< e.g. "qkv", "expert_fc1"
+  std::int64_t rows = 0, cols = 0;  ///< output x input features; cols = 1 for vectors
+  std::int64_t copies = 1;          ///< experts
+  /// How the tensor is split: over TP by rows or columns, over EP by experts (and ETP inside), or
+  /// not.
   enum class Sharding : std::uint8_t { replicated, tensor, expert } sharding = Sharding::replicated;
   [[nodiscard]] std::int64_t count() const { return rows * cols * copies; }
 };
 
-[[nodiscard]] std::vector<Parameter> layer_parameters(const ModelSpec& model, const LayerSpec& layer);
+[[nodiscard]] std::vector<Parameter> layer_parameters(const ModelSpec& model,
+                                                      const LayerSpec& layer);
 /// Input embedding, position table, embedding norm.
 [[nodiscard]] std::vector<Parameter> embedding_parameters(const ModelSpec& model);
 /// Final norm and output projection; the projection is absent when embeddings are tied.

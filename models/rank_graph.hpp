@@ -2,13 +2,13 @@
 // What one rank executes and keeps for one micro-batch: operators, collectives, saved tensors,
 // parameters. Exact counts; no seconds.
 
-#include <cstdint>
-#include <string_view>
-#include <vector>
-
 #include "core/collective.hpp"
 #include "core/operator.hpp"
 #include "models/model_spec.hpp"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
 namespace foreplan::models {
 
@@ -16,9 +16,9 @@ namespace foreplan::models {
 /// `unfused`: two batched GEMMs with a softmax between, keeps the score matrix.
 enum class AttentionKernel : std::uint8_t { fused, unfused };
 
-/// How context parallelism moves K and V. `ring`: c-1 exchanges of one KV block beside the attention
-/// steps (zig-zag, balanced); `all_gather`: K and V gathered before; `ulysses`: heads exchanged for
-/// sequence by all-to-all.
+/// How context parallelism moves K and V. `ring`: c-1 exchanges of one KV block beside the
+/// attention steps (zig-zag, balanced); `all_gather`: K and V gathered before; `ulysses`: heads
+/// exchanged for sequence by all-to-all.
 enum class ContextParallelKind : std::uint8_t { ring, all_gather, ulysses };
 
 enum class LossKernel : std::uint8_t {
@@ -41,12 +41,13 @@ struct RankShape {
   LossKernel loss = LossKernel::unfused;
   DType activation = DType::bf16;  ///< bf16 or fp16: hidden states and attention core
   GemmPrecision gemm = GemmPrecision::native;
-  bool fp8_keeps_transpose = true; ///< Hopper FP8 GEMMs are TN-only: weights are kept transposed too
-  double hidden_dropout = 0;       ///< probability; > 0 keeps a 1-byte mask per element
+  bool fp8_keeps_transpose =
+      true;                   ///< Hopper FP8 GEMMs are TN-only: weights are kept transposed too
+  double hidden_dropout = 0;  ///< probability; > 0 keeps a 1-byte mask per element
   double attention_dropout = 0;
-  double expert_imbalance = 1.0;   ///< tokens at this rank's experts over the mean
-  std::int64_t vocabulary = 0;     ///< padded
-  DType gradient = DType::fp32;    ///< wgrad GEMMs add into a gradient buffer of this type
+  double expert_imbalance = 1.0;  ///< tokens at this rank's experts over the mean
+  std::int64_t vocabulary = 0;    ///< padded
+  DType gradient = DType::fp32;   ///< wgrad GEMMs add into a gradient buffer of this type
   friend bool operator==(const RankShape&, const RankShape&) = default;
 };
 
@@ -74,17 +75,17 @@ struct SavedTensor {
 
 /// Parameters of this rank (after TP/EP/ETP), before any data-parallel sharding.
 struct RankParameters {
-  double dense = 0;   ///< elements whose gradients reduce over DP x CP
-  double expert = 0;  ///< elements whose gradients reduce over the expert-DP group
+  double dense = 0;       ///< elements whose gradients reduce over DP x CP
+  double expert = 0;      ///< elements whose gradients reduce over the expert-DP group
   double fp8_cached = 0;  ///< of those, elements with an FP8 copy of the weight
 };
 
 struct RankGraph {
-  std::vector<Operator> operators;       ///< in program order; forward, then backward
+  std::vector<Operator> operators;  ///< in program order; forward, then backward
   std::vector<CollectiveUse> collectives;
   std::vector<SavedTensor> saved;
   RankParameters parameters;
-  Bytes boundary;                        ///< the hidden state that crosses a layer or stage border
+  Bytes boundary;  ///< the hidden state that crosses a layer or stage border
   /// Largest bytes alive beyond `saved` at the worst moment of this unit's forward or backward
   /// (gradients of activations, gathered inputs, MoE buffers, logits).
   Bytes transient;
@@ -97,11 +98,13 @@ struct RankGraph {
 [[nodiscard]] RankGraph embedding_graph(const ModelSpec& model, const RankShape& shape);
 /// Final norm, output projection and loss on the last stage. With tied embeddings and pp > 1 the
 /// last stage holds a copy of the table: `holds_table`.
-[[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape, bool holds_table);
+[[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape,
+                                   bool holds_table);
 
 /// Bytes of saved tensors when the parts in `recomputed` are rebuilt in backward.
 [[nodiscard]] Bytes saved_bytes(const RankGraph& graph, PartSet recomputed);
-/// Vocabulary padded up to a multiple of `multiple * tp` (Megatron-LM, make_vocab_size_divisible_by).
+/// Vocabulary padded up to a multiple of `multiple * tp` (Megatron-LM,
+/// make_vocab_size_divisible_by).
 [[nodiscard]] std::int64_t padded_vocabulary(std::int64_t vocabulary, int multiple, int tp);
 
 }  // namespace foreplan::models

@@ -1,5 +1,11 @@
 #include "scenarios/cluster_file.hpp"
 
+#include "core/assert.hpp"
+#include "core/data_directory.hpp"
+#include "scenarios/device_file.hpp"
+#include "scenarios/lookup.hpp"
+#include "scenarios/plausible.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,12 +16,6 @@
 #include <system_error>
 #include <tuple>
 #include <utility>
-
-#include "core/assert.hpp"
-#include "core/data_directory.hpp"
-#include "scenarios/device_file.hpp"
-#include "scenarios/lookup.hpp"
-#include "scenarios/plausible.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -53,9 +53,10 @@ Topology typical_topology(const DeviceSpec& device, int nodes, int devices_per_n
 }
 
 std::string without_network(const DeviceSpec& device) {
-  return fmt::format("{} has no typical network, so a cluster of several nodes needs a mapping or "
-                     "a file with network: {{nic_bandwidth: e.g. 100 Gbit/s}}",
-                     device.name);
+  return fmt::format(
+      "{} has no typical network, so a cluster of several nodes needs a mapping or "
+      "a file with network: {{nic_bandwidth: e.g. 100 Gbit/s}}",
+      device.name);
 }
 
 /// True if some devices can reach one another over the network only.
@@ -245,9 +246,10 @@ void check_links(const Node& node, const ClusterSpec& cluster) {
     at.error(fmt::format("a scale-up domain of {} devices is larger than the cluster of {}", size,
                          cluster.devices()));
   } else if (size < per_node ? per_node % size != 0 : size % per_node != 0) {
-    at.error(fmt::format("a scale-up domain of {} devices does not fit nodes of {}: it must divide "
-                         "the node or be whole nodes",
-                         size, per_node));
+    at.error(
+        fmt::format("a scale-up domain of {} devices does not fit nodes of {}: it must divide "
+                    "the node or be whole nodes",
+                    size, per_node));
   }
   if (needs_network(cluster) && !has_network(cluster.topology)) {
     node.error(without_network(cluster.device));
@@ -280,8 +282,8 @@ Result<ClusterSpec> read_mapping(const Node& node, const std::string& file_stem)
   const auto size_key = node.find("devices_per_node");
   const auto size = size_key ? size_key->integer(1, kMostDevicesPerNode) : known.devices_per_node;
   if (nodes * size > kMostDevices) {
-    node.required("nodes").error(fmt::format("{} nodes of {}: a cluster has at most {} devices",
-                                             nodes, size, kMostDevices));
+    node.required("nodes").error(
+        fmt::format("{} nodes of {}: a cluster has at most {} devices", nodes, size, kMostDevices));
     nodes = 1;
   }
   ClusterSpec cluster = typical_cluster(known, static_cast<int>(nodes), static_cast<int>(size));
@@ -313,10 +315,10 @@ tl::unexpected<Errors> unknown_cluster(std::string_view text, const Place& place
                 place);
   }
   const std::string_view near = nearest(canonical_name(text), names);
-  return fail(fmt::format("unknown cluster {}{}; {}. Shipped: {}", in_quotes(text),
-                          near.empty() ? "" : fmt::format("; did you mean {}?", near), kForms,
-                          join(names)),
-              place);
+  return fail(
+      fmt::format("unknown cluster {}{}; {}. Shipped: {}", in_quotes(text),
+                  near.empty() ? "" : fmt::format("; did you mean {}?", near), kForms, join(names)),
+      place);
 }
 
 }  // namespace
@@ -364,8 +366,8 @@ ClusterSpec apply_scale(ClusterSpec cluster, const RateScale& scale) {
 Result<ClusterSpec> read_cluster(const Node& node) {
   if (node.is_scalar()) return find_cluster(node.text(), node.place());
   if (!node.is_map()) {
-    node.error(fmt::format("must be a cluster, a mapping with device and nodes, or a text; {}",
-                           kForms));
+    node.error(
+        fmt::format("must be a cluster, a mapping with device and nodes, or a text; {}", kForms));
     return typical_cluster(DeviceSpec{}, 1, 1);
   }
   return read_mapping(node, {});

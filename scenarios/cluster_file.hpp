@@ -1,14 +1,14 @@
 #pragma once
 // Clusters: "8x8xH100", a shipped file of scenarios/clusters, or a mapping in a scenario.
 
+#include "core/cluster.hpp"
+#include "core/document.hpp"
+#include "core/result.hpp"
+
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/cluster.hpp"
-#include "core/document.hpp"
-#include "core/result.hpp"
 
 namespace foreplan::scenarios {
 

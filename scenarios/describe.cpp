@@ -1,8 +1,8 @@
 #include "scenarios/describe.hpp"
 
-#include <fmt/format.h>
-
 #include "simulator/schedule/schedule.hpp"
+
+#include <fmt/format.h>
 
 namespace foreplan::scenarios {
 
@@ -30,7 +30,8 @@ Json describe(const ParallelPlan& plan, const Study& study) {
 Json describe(const StepBreakdown& time) {
   Json seconds;
   for (int k = 0; k < kCostKindCount; ++k) {
-    seconds[fmt::format("{}_s", name(static_cast<CostKind>(k)))] = time.cost.time_s[static_cast<std::size_t>(k)];
+    seconds[fmt::format("{}_s", name(static_cast<CostKind>(k)))] =
+        time.cost.time_s[static_cast<std::size_t>(k)];
   }
   double basis_total = 0;
   for (const double s : time.cost.basis_s) basis_total += s;
@@ -101,9 +102,10 @@ Json describe(const NearestFit& nearest, const Study& study) {
 
 std::string plan_key(const ParallelPlan& plan, const Study& study) {
   return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{} mbs{} {} {}",
-                     study.model().frameworks()[plan.framework].name, name(plan.precision), plan.tp, plan.pp,
-                     plan.vpp, plan.dp, plan.cp, plan.ep, plan.etp, plan.sequence_parallel ? 1 : 0,
-                     number(plan.zero), plan.micro_batch, schedules()[plan.schedule]->name, to_text(plan.recompute));
+                     study.model().frameworks()[plan.framework].name, name(plan.precision), plan.tp,
+                     plan.pp, plan.vpp, plan.dp, plan.cp, plan.ep, plan.etp,
+                     plan.sequence_parallel ? 1 : 0, number(plan.zero), plan.micro_batch,
+                     schedules()[plan.schedule]->name, to_text(plan.recompute));
 }
 
 }  // namespace foreplan::scenarios

@@ -1,16 +1,16 @@
 #include "scenarios/device_file.hpp"
 
+#include "core/data_directory.hpp"
+#include "core/decimal.hpp"
+#include "scenarios/lookup.hpp"
+#include "scenarios/plausible.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>
 #include <optional>
 #include <utility>
-
-#include "core/data_directory.hpp"
-#include "core/decimal.hpp"
-#include "scenarios/lookup.hpp"
-#include "scenarios/plausible.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -49,9 +49,10 @@ void check_not_slower(const Node& peaks, std::string_view narrow, std::string_vi
                       std::optional<FlopsPerSecond> narrow_peak,
                       std::optional<FlopsPerSecond> wide_peak) {
   if (!narrow_peak || !wide_peak || *narrow_peak >= *wide_peak) return;
-  peaks.required(narrow).error(fmt::format("{} is below the {} peak {}; leave the key out if the "
-                                           "device has no such unit",
-                                           print(*narrow_peak), wide, print(*wide_peak)));
+  peaks.required(narrow).error(
+      fmt::format("{} is below the {} peak {}; leave the key out if the "
+                  "device has no such unit",
+                  print(*narrow_peak), wide, print(*wide_peak)));
 }
 
 void read_peaks(const Node& device, DeviceSpec& spec) {
@@ -157,8 +158,8 @@ void read_provenance(const Node& device, DeviceSpec& spec) {
     for (const Node& item : unconfirmed->items()) {
       const std::string key = item.text();
       if (!key.empty() && !has_key(device, key)) {
-        item.error(fmt::format("{} is not a key of this file; write e.g. peaks.fp8",
-                               in_quotes(key)));
+        item.error(
+            fmt::format("{} is not a key of this file; write e.g. peaks.fp8", in_quotes(key)));
       }
       spec.unconfirmed_fields.push_back(key);
     }

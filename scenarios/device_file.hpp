@@ -1,14 +1,14 @@
 #pragma once
 // Devices: one YAML file each in scenarios/devices, named like the device in lower case.
 
+#include "core/device.hpp"
+#include "core/document.hpp"
+#include "core/result.hpp"
+
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/device.hpp"
-#include "core/document.hpp"
-#include "core/result.hpp"
 
 namespace foreplan::scenarios {
 

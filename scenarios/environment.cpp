@@ -1,9 +1,9 @@
+#include "core/version.hpp"
+#include "scenarios/runner.hpp"
+
 #include <sys/utsname.h>
 
 #include <fstream>
-
-#include "core/version.hpp"
-#include "scenarios/runner.hpp"
 
 namespace foreplan::scenarios {
 namespace {

@@ -33,14 +33,17 @@ void add_megatron_recompute(const RecomputePolicy& policy, Arguments& out) {
 }
 
 bool has_experts(const models::ModelSpec& model) {
-  return std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(), [](const auto& kind) { return kind.moe.has_value(); });
+  return std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(),
+                     [](const auto& kind) { return kind.moe.has_value(); });
 }
 
-/// Equal chunks need only their number; others are spelled out, E the embedding, t a layer, L the loss.
+/// Equal chunks need only their number; others are spelled out, E the embedding, t a layer, L the
+/// loss.
 void add_megatron_layout(const ParallelPlan& plan, int layers, Arguments& out) {
   const int chunks = plan.pp * plan.vpp;
   if (layers % chunks == 0) {
-    if (plan.vpp > 1) out.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", plan.vpp));
+    if (plan.vpp > 1)
+      out.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", plan.vpp));
     return;
   }
   std::string layout = "E";
@@ -64,14 +67,17 @@ Arguments megatron(const ParallelPlan& plan, const Study& study) {
   if (plan.zero == ZeroStage::optimizer) out.emplace_back("--use-distributed-optimizer");
   const FrameworkTraits& framework = study.model().frameworks()[plan.framework];
   if (framework.overlap_grad_reduce) out.emplace_back("--overlap-grad-reduce");
-  if (framework.overlap_param_gather && plan.zero == ZeroStage::optimizer) out.emplace_back("--overlap-param-gather");
+  if (framework.overlap_param_gather && plan.zero == ZeroStage::optimizer)
+    out.emplace_back("--overlap-param-gather");
   out.push_back(fmt::format("--micro-batch-size {}", plan.micro_batch));
   out.push_back(fmt::format("--global-batch-size {}", s.training.global_batch));
   out.push_back(fmt::format("--seq-length {}", s.training.sequence_length));
   switch (plan.precision) {
     case Precision::bf16: out.emplace_back("--bf16"); break;
     case Precision::fp16: out.emplace_back("--fp16"); break;
-    case Precision::fp8: out.insert(out.end(), {"--bf16", "--fp8-format hybrid", "--fp8-recipe delayed"}); break;
+    case Precision::fp8:
+      out.insert(out.end(), {"--bf16", "--fp8-format hybrid", "--fp8-recipe delayed"});
+      break;
   }
   add_megatron_recompute(plan.recompute, out);
   return out;
@@ -90,7 +96,8 @@ Arguments torchtitan(const ParallelPlan& plan, const Study& study) {
                    fmt::format("--training.global_batch_size {}", s.training.global_batch),
                    fmt::format("--training.seq_len {}", s.training.sequence_length)};
   if (plan.pp > 1) {
-    out.push_back(fmt::format("--parallelism.pipeline_parallel_schedule {}", plan.vpp > 1 ? "Interleaved1F1B" : "1F1B"));
+    out.push_back(fmt::format("--parallelism.pipeline_parallel_schedule {}",
+                              plan.vpp > 1 ? "Interleaved1F1B" : "1F1B"));
   }
   if (plan.ep > 1) out.push_back(fmt::format("--parallelism.expert_parallel_degree {}", plan.ep));
   if (has_experts(s.model) && plan.etp > 1) {
@@ -98,7 +105,9 @@ Arguments torchtitan(const ParallelPlan& plan, const Study& study) {
   }
   switch (plan.recompute.granularity) {
     case RecomputeGranularity::none: out.emplace_back("--activation_checkpoint.mode none"); break;
-    case RecomputeGranularity::selective: out.emplace_back("--activation_checkpoint.mode selective"); break;
+    case RecomputeGranularity::selective:
+      out.emplace_back("--activation_checkpoint.mode selective");
+      break;
     case RecomputeGranularity::full: out.emplace_back("--activation_checkpoint.mode full"); break;
   }
   return out;

@@ -1,15 +1,16 @@
 #pragma once
 // The plan as launch arguments of its framework.
 
+#include "scenarios/study.hpp"
+
 #include <string>
 #include <vector>
 
-#include "scenarios/study.hpp"
-
 namespace foreplan::scenarios {
 
-/// Arguments that set the parallel plan, batch and recomputation, one per element ("--flag value"). Known
-/// for Megatron-LM and torchtitan; empty for other frameworks.
-[[nodiscard]] std::vector<std::string> launch_arguments(const simulator::ParallelPlan& plan, const Study& study);
+/// Arguments that set the parallel plan, batch and recomputation, one per element ("--flag value").
+/// Known for Megatron-LM and torchtitan; empty for other frameworks.
+[[nodiscard]] std::vector<std::string> launch_arguments(const simulator::ParallelPlan& plan,
+                                                        const Study& study);
 
 }  // namespace foreplan::scenarios

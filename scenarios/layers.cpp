@@ -1,11 +1,11 @@
 #include "scenarios/layers.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 namespace foreplan::scenarios {
@@ -18,12 +18,14 @@ constexpr std::string_view kCommandLine = "command line";
 std::string flow_value(Option::Type type, std::string_view value) {
   using enum Option::Type;
   const auto quoted = [](std::string_view text) {
-    return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return nlohmann::json(std::string(text))
+        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   const auto bare = [&](std::string_view text) {
     // A lone hyphen starts a list item, and null is no value.
-    const bool plain = !text.empty() && text != "-" && text != "null" &&
-                       text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz.+-") == std::string_view::npos;
+    const bool plain =
+        !text.empty() && text != "-" && text != "null" &&
+        text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz.+-") == std::string_view::npos;
     return plain ? std::string(text) : quoted(text);
   };
   if (type == text) return quoted(value);
@@ -42,7 +44,8 @@ std::string flow_value(Option::Type type, std::string_view value) {
 /// To simulate one plan, options of the search section stand for the keys of the plan section.
 std::string path_of(const Option& option, Purpose purpose) {
   constexpr std::string_view kSearch = "search.";
-  if (purpose == Purpose::search || !option.path.starts_with(kSearch)) return std::string(option.path);
+  if (purpose == Purpose::search || !option.path.starts_with(kSearch))
+    return std::string(option.path);
   return fmt::format("plan.{}", option.path.substr(kSearch.size()));
 }
 
@@ -68,8 +71,8 @@ std::string as_yaml(const std::vector<GivenOption>& given, Purpose purpose) {
 std::string_view flag_of(std::string_view path) {
   const auto key = [](std::string_view p) { return p.substr(p.find('.') + 1); };
   for (const Option& option : options()) {
-    const bool same_plan_key =
-        path.starts_with("plan.") && option.path.starts_with("search.") && key(option.path) == key(path);
+    const bool same_plan_key = path.starts_with("plan.") && option.path.starts_with("search.") &&
+                               key(option.path) == key(path);
     if (option.path == path || same_plan_key) return option.flag;
   }
   return {};
@@ -131,10 +134,13 @@ std::optional<Node> Layers::required(std::string_view path) {
   auto node = find(path);
   // A section that is no mapping is a mistake of its own.
   const auto section = file_ ? walk(file_->root(), path.substr(0, path.find('.'))) : std::nullopt;
-  const bool section_is_wrong = section && path.find('.') != std::string_view::npos && !section->is_map();
+  const bool section_is_wrong =
+      section && path.find('.') != std::string_view::npos && !section->is_map();
   if (!node && !section_is_wrong) {
     const auto flag = flag_of(path);
-    error(file_ ? fmt::format("missing; add the key or give {}", flag) : fmt::format("missing; give {}", flag), path);
+    error(file_ ? fmt::format("missing; add the key or give {}", flag)
+                : fmt::format("missing; give {}", flag),
+          path);
   }
   return node;
 }
@@ -149,14 +155,16 @@ Place Layers::place_of(std::string_view path) const {
   if (node->place().file != kCommandLine) return node->place();
   std::vector<std::string_view> flags;
   for (const std::string& given : given_paths_) {
-    if (given == path || given.starts_with(std::string(path) + '.')) flags.push_back(flag_of(given));
+    if (given == path || given.starts_with(std::string(path) + '.'))
+      flags.push_back(flag_of(given));
   }
   return {{}, 0, 0, join(flags)};
 }
 
 void Layers::add(Errors errors) {
   for (Error& error : errors) {
-    extra_.push_back(error.place.file == kCommandLine ? as_option_error(std::move(error)) : std::move(error));
+    extra_.push_back(error.place.file == kCommandLine ? as_option_error(std::move(error))
+                                                      : std::move(error));
   }
 }
 
@@ -170,9 +178,11 @@ Errors Layers::errors() const {
   // A missing key has no line and comes after those that are there.
   const auto order = [this](const Error& error) {
     const int line = error.place.line > 0 ? error.place.line : std::numeric_limits<int>::max();
-    return file_ && error.place.file == file_name_ ? std::tuple(0, line, error.place.column) : std::tuple(1, 0, 0);
+    return file_ && error.place.file == file_name_ ? std::tuple(0, line, error.place.column)
+                                                   : std::tuple(1, 0, 0);
   };
-  std::stable_sort(all.begin(), all.end(), [&](const Error& a, const Error& b) { return order(a) < order(b); });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Error& a, const Error& b) { return order(a) < order(b); });
   return all;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 // A scenario file and the options that override it, read as one document.
 
+#include "core/document.hpp"
+#include "scenarios/scenario.hpp"
+
 #include <optional>
 #include <string_view>
 #include <vector>
-
-#include "core/document.hpp"
-#include "scenarios/scenario.hpp"
 
 namespace foreplan::scenarios {
 
@@ -14,8 +14,8 @@ namespace foreplan::scenarios {
 /// mistakes are reported under the option's name.
 class Layers {
  public:
-  /// Fails if the file cannot be read or parsed. To simulate one plan, options of the search section
-  /// stand for the keys of the plan section.
+  /// Fails if the file cannot be read or parsed. To simulate one plan, options of the search
+  /// section stand for the keys of the plan section.
   static Result<Layers> make(const std::optional<std::filesystem::path>& file,
                              const std::vector<GivenOption>& given, Purpose purpose);
 
@@ -25,7 +25,8 @@ class Layers {
   [[nodiscard]] std::optional<Node> required(std::string_view path);
   /// A mistake that concerns several keys at once.
   void error(std::string message, std::string_view path);
-  /// Where the path stands: file, line and column, or the option; several options of a section together.
+  /// Where the path stands: file, line and column, or the option; several options of a section
+  /// together.
   [[nodiscard]] Place place_of(std::string_view path) const;
   void add(Errors errors);
 

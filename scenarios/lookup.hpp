@@ -1,11 +1,11 @@
 #pragma once
 // How a name written by a person is matched with the files of the shipped catalogue.
 
+#include "core/result.hpp"
+
 #include <filesystem>
 #include <string>
 #include <string_view>
-
-#include "core/result.hpp"
 
 namespace foreplan::scenarios {
 

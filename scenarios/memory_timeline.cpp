@@ -1,9 +1,9 @@
 #include "scenarios/memory_timeline.hpp"
 
+#include "simulator/schedule/timeline.hpp"
+
 #include <algorithm>
 #include <cmath>
-
-#include "simulator/schedule/timeline.hpp"
 
 namespace foreplan::scenarios {
 
@@ -22,8 +22,10 @@ std::string MemoryCurve::sketch(int width) const {
     // The highest value inside the column's share of the step.
     const double until = end * (column + 1) / width;
     double value = bytes[next > 0 ? next - 1 : 0];
-    for (; next < time_s.size() && time_s[next] <= until; ++next) value = std::max(value, bytes[next]);
-    text += kLevels[static_cast<std::size_t>(std::lround((value - low) / range * (kLevels.size() - 1)))];
+    for (; next < time_s.size() && time_s[next] <= until; ++next)
+      value = std::max(value, bytes[next]);
+    text += kLevels[static_cast<std::size_t>(
+        std::lround((value - low) / range * (kLevels.size() - 1)))];
   }
   return text;
 }
@@ -42,7 +44,8 @@ std::vector<MemoryCurve> memory_over_time(const StepReport& report) {
   std::vector<MemoryCurve> curves;
   for (const StageReport& stage : report.stages) {
     const MemoryBreakdown& m = stage.memory;
-    const double chunk_bytes = m.activations / std::max(1, schedule.chunks_in_flight(shape, stage.stage));
+    const double chunk_bytes =
+        m.activations / std::max(1, schedule.chunks_in_flight(shape, stage.stage));
     MemoryCurve curve{stage.stage, {0}, {m.device_total() - m.activations}};
     for (const TimedSlot& slot : timeline.stages[static_cast<std::size_t>(stage.stage)]) {
       const double before = curve.bytes.back();

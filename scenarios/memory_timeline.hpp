@@ -1,10 +1,10 @@
 #pragma once
 // Memory of each pipeline stage over one step.
 
+#include "simulator/step/step_model.hpp"
+
 #include <string>
 #include <vector>
-
-#include "simulator/step/step_model.hpp"
 
 namespace foreplan::scenarios {
 
@@ -19,9 +19,10 @@ struct MemoryCurve {
   [[nodiscard]] std::string sketch(int width) const;
 };
 
-/// Runs the plan's schedule event by event: a chunk's activations live from its forward to the end of its
-/// backward, everything else of the stage's breakdown the whole step. The highest value of a curve is at
-/// most the stage's peak in the report (which also holds the worst transient), short runs stay below it.
+/// Runs the plan's schedule event by event: a chunk's activations live from its forward to the end
+/// of its backward, everything else of the stage's breakdown the whole step. The highest value of a
+/// curve is at most the stage's peak in the report (which also holds the worst transient), short
+/// runs stay below it.
 [[nodiscard]] std::vector<MemoryCurve> memory_over_time(const simulator::StepReport& report);
 
 }  // namespace foreplan::scenarios

@@ -1,8 +1,8 @@
 // The options of the command line and the scenario keys they stand for.
 
-#include <array>
-
 #include "scenarios/scenario.hpp"
+
+#include <array>
 
 namespace foreplan::scenarios {
 
@@ -11,11 +11,14 @@ std::span<const Option> options() {
   static constexpr std::array kOptions = {
       Option{"--model", "model", text, "catalogue name or path of a config.json"},
       Option{"--cluster", "cluster", text, "8x8xH100 (nodes x GPUs x device), 64xH100, or a file"},
-      Option{"--sequence-length", "training.sequence_length", text, "tokens per sequence, e.g. \"8192 tokens\""},
-      Option{"--global-batch", "training.global_batch", text, "per step, e.g. \"4Mi tokens\" or \"512 sequences\""},
+      Option{"--sequence-length", "training.sequence_length", text,
+             "tokens per sequence, e.g. \"8192 tokens\""},
+      Option{"--global-batch", "training.global_batch", text,
+             "per step, e.g. \"4Mi tokens\" or \"512 sequences\""},
       Option{"--hidden-dropout", "training.hidden_dropout", text, "e.g. \"10 %\""},
       Option{"--attention-dropout", "training.attention_dropout", text, "e.g. \"10 %\""},
-      Option{"--expert-imbalance", "training.expert_imbalance", number, "tokens at the busiest expert rank over the mean"},
+      Option{"--expert-imbalance", "training.expert_imbalance", number,
+             "tokens at the busiest expert rank over the mean"},
       Option{"--framework", "framework", texts, "megatron-core, torchtitan, deepspeed, ..."},
       Option{"--precision", "precision", texts, "bf16, fp16, fp8"},
       Option{"--gpus", "search.gpus", numbers, "GPUs to use, at most the cluster's"},
@@ -27,12 +30,16 @@ std::span<const Option> options() {
       Option{"--etp", "search.etp", numbers, "tensor parallel degrees inside an expert"},
       Option{"--micro-batch", "search.micro_batch", numbers, "sequences per micro-batch"},
       Option{"--sequence-parallel", "search.sequence_parallel", flags, "true, false"},
-      Option{"--zero", "search.zero", numbers, "ZeRO stages 0-3 (1: distributed optimizer, 3: FSDP)"},
-      Option{"--recompute", "search.recompute", texts, "none, full, full:N, core_attn, layernorm, mlp, moe_act, ... joined by +"},
+      Option{"--zero", "search.zero", numbers,
+             "ZeRO stages 0-3 (1: distributed optimizer, 3: FSDP)"},
+      Option{"--recompute", "search.recompute", texts,
+             "none, full, full:N, core_attn, layernorm, mlp, moe_act, ... joined by +"},
       Option{"--schedule", "search.schedule", texts, "1f1b, interleaved, gpipe"},
-      Option{"--headroom", "constraints.memory_headroom", text, "share of device memory to leave free, e.g. \"3 %\""},
+      Option{"--headroom", "constraints.memory_headroom", text,
+             "share of device memory to leave free, e.g. \"3 %\""},
       Option{"--objective", "objective", text, "step_time, gpu_seconds or memory"},
-      Option{"--profile", "profile", text, "datasheet, calibrated (shipped measurements) or a profile file"},
+      Option{"--profile", "profile", text,
+             "datasheet, calibrated (shipped measurements) or a profile file"},
       Option{"--top", "top", number, "plans to keep, 1-1000"},
   };
   return kOptions;

@@ -2,11 +2,11 @@
 // Upper limits for what a device or cluster file may claim. They lie far beyond any machine, so
 // that only a wrong unit or a slip of the keyboard passes them.
 
-#include <fmt/core.h>
-
 #include "core/document.hpp"
 #include "core/quantity.hpp"
 #include "core/units_text.hpp"
+
+#include <fmt/core.h>
 
 namespace foreplan::scenarios {
 

@@ -1,13 +1,13 @@
 #pragma once
 // Which calibration profile answers for a device.
 
-#include <filesystem>
-#include <optional>
-#include <vector>
-
 #include "core/device.hpp"
 #include "core/result.hpp"
 #include "simulator/calibration/profile.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <vector>
 
 namespace foreplan::scenarios {
 

@@ -1,11 +1,10 @@
 // The whole question with every default filled in, as canonical JSON.
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "scenarios/scenario.hpp"
 #include "simulator/schedule/schedule.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace foreplan::scenarios {
 namespace {
@@ -37,7 +36,9 @@ Json describe_layer(const models::LayerSpec& layer) {
            {"norms", layer.norms},
            {"parallel_residual", layer.parallel_residual}};
   if (const auto& ffn = layer.ffn) {
-    out["ffn"] = {{"hidden", ffn->hidden}, {"activation", static_cast<int>(ffn->activation)}, {"bias", ffn->bias}};
+    out["ffn"] = {{"hidden", ffn->hidden},
+                  {"activation", static_cast<int>(ffn->activation)},
+                  {"bias", ffn->bias}};
   }
   if (const auto& moe = layer.moe) {
     out["moe"] = {{"experts", moe->experts},
@@ -87,7 +88,9 @@ Json describe_model(const models::ModelSpec& model) {
 }
 
 Json describe_device(const DeviceSpec& device) {
-  const auto rate = [](const std::optional<FlopsPerSecond>& r) { return r ? Json(r->value) : Json(nullptr); };
+  const auto rate = [](const std::optional<FlopsPerSecond>& r) {
+    return r ? Json(r->value) : Json(nullptr);
+  };
   return Json{{"name", device.name},
               {"architecture", device.architecture},
               {"sm_count", device.sm_count},
@@ -120,11 +123,13 @@ Json describe_cluster(const ClusterSpec& cluster) {
 }
 
 Json describe_space(const SearchSpace& space) {
-  Json zero = Json::array(), recompute = Json::array(), precision = Json::array(), schedule = Json::array();
+  Json zero = Json::array(), recompute = Json::array(), precision = Json::array(),
+       schedule = Json::array();
   for (const auto stage : space.zero) zero.push_back(number(stage));
   for (const auto& policy : space.recompute) recompute.push_back(to_text(policy));
   for (const auto p : space.precision) precision.push_back(name(p));
-  for (const int s : space.schedules) schedule.push_back(schedules()[static_cast<std::size_t>(s)]->name);
+  for (const int s : space.schedules)
+    schedule.push_back(schedules()[static_cast<std::size_t>(s)]->name);
   return Json{{"gpus", space.gpus},
               {"tp", space.tp},
               {"pp", space.pp},

@@ -1,14 +1,14 @@
 #include "scenarios/runner.hpp"
 
+#include "core/units_text.hpp"
+#include "scenarios/describe.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
-
-#include "core/units_text.hpp"
-#include "scenarios/describe.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -22,7 +22,9 @@ using results::PlanRow;
 constexpr std::size_t kMostChunks = 128;
 
 std::int64_t now_utc() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -62,18 +64,21 @@ class Sweep {
     SearchResult result(search_options_.top_k);
     if (options_.keep == results::KeepPolicy::all) {
       for (std::size_t block = first; block < last; ++block) {
-        result.merge(study_.search().run_block(block, search_options_, [&](const Candidate& c, bool feasible) {
-          content.rows.push_back(plain_row(c, feasible));
-        }));
+        result.merge(study_.search().run_block(block, search_options_,
+                                               [&](const Candidate& c, bool feasible) {
+                                                 content.rows.push_back(plain_row(c, feasible));
+                                               }));
       }
       explain_best(result, content.rows);
     } else {
       result = study_.search().run(first, last, search_options_);
-      for (const Candidate& candidate : best(result)) content.rows.push_back(explained_row(candidate));
+      for (const Candidate& candidate : best(result))
+        content.rows.push_back(explained_row(candidate));
     }
     content.counters = {static_cast<std::int64_t>(result.counters.enumerated),
                         static_cast<std::int64_t>(result.counters.scored),
-                        static_cast<std::int64_t>(result.counters.feasible), Seconds{seconds_since(start)}};
+                        static_cast<std::int64_t>(result.counters.feasible),
+                        Seconds{seconds_since(start)}};
     content.histogram = bins(result.histogram);
     return content;
   }
@@ -84,16 +89,22 @@ class Sweep {
     ParetoFront front;
     for (const PlanRow& row : rows) {
       if (!row.feasible) continue;
-      Candidate candidate{row.step_time->value, row.peak_memory->value, row.gpus,
-                          static_cast<std::uint64_t>(row.plan_index), {}};
+      Candidate candidate{row.step_time->value,
+                          row.peak_memory->value,
+                          row.gpus,
+                          static_cast<std::uint64_t>(row.plan_index),
+                          {}};
       front.offer(candidate);
       if (study_.scenario().objective == Objective::gpu_seconds) candidate.step_time_s *= row.gpus;
-      if (study_.scenario().objective == Objective::memory) candidate.step_time_s = candidate.peak_bytes;
+      if (study_.scenario().objective == Objective::memory)
+        candidate.step_time_s = candidate.peak_bytes;
       top.offer(candidate);
     }
     results::RunOutcome outcome;
-    for (const Candidate& c : top.sorted()) outcome.ranked.push_back(static_cast<std::int64_t>(c.index));
-    for (const Candidate& c : front.sorted()) outcome.front.push_back(static_cast<std::int64_t>(c.index));
+    for (const Candidate& c : top.sorted())
+      outcome.ranked.push_back(static_cast<std::int64_t>(c.index));
+    for (const Candidate& c : front.sorted())
+      outcome.front.push_back(static_cast<std::int64_t>(c.index));
     return outcome;
   }
 
@@ -113,8 +124,13 @@ class Sweep {
     PlanRow row;
     row.plan_index = static_cast<std::int64_t>(candidate.index);
     row.key = plan_key(p, study_);
-    row.tp = p.tp; row.pp = p.pp; row.vpp = p.vpp; row.dp = p.dp;
-    row.cp = p.cp; row.ep = p.ep; row.etp = p.etp;
+    row.tp = p.tp;
+    row.pp = p.pp;
+    row.vpp = p.vpp;
+    row.dp = p.dp;
+    row.cp = p.cp;
+    row.ep = p.ep;
+    row.etp = p.etp;
     row.sequence_parallel = p.sequence_parallel;
     row.zero_stage = number(p.zero);
     row.micro_batch = p.micro_batch;
@@ -127,7 +143,8 @@ class Sweep {
     row.peak_memory = Bytes{candidate.peak_bytes};
     row.memory_headroom = Bytes{usable_bytes_ - candidate.peak_bytes};
     if (!feasible) {
-      row.reason = fmt::format("needs {} of device memory, {} may be used", readable(Bytes{candidate.peak_bytes}),
+      row.reason = fmt::format("needs {} of device memory, {} may be used",
+                               readable(Bytes{candidate.peak_bytes}),
                                readable(Bytes{memory_limit(study_.model(), search_options_)}));
     }
     row.plan_json = describe(p, study_).dump();
@@ -168,7 +185,8 @@ class Sweep {
       for (std::size_t i = 0; i < counts.size(); ++i) {
         if (counts[i] == 0) continue;
         const int bin = static_cast<int>(i);
-        bins.push_back({std::string(quantity), edge(bin), edge(bin + 1), static_cast<std::int64_t>(counts[i])});
+        bins.push_back({std::string(quantity), edge(bin), edge(bin + 1),
+                        static_cast<std::int64_t>(counts[i])});
       }
     };
     add(histogram.time, "step_time_s", &ScoreHistogram::time_edge_s);
@@ -182,13 +200,17 @@ class Sweep {
   double usable_bytes_ = 0;
 };
 
-results::RunKey run_key(const Study& study, results::Store& store, const SweepOptions& options, int chunks) {
+results::RunKey run_key(const Study& study, results::Store& store, const SweepOptions& options,
+                        int chunks) {
   const Scenario& scenario = study.scenario();
   results::RunKey key;
   key.verb = "sweep";
   key.scenario = store.scenario_id({scenario.title, scenario.text, resolved_json(scenario)});
-  key.profile = store.profile_id({study.cost().name(), study.scenario().profile == "datasheet" ? results::ProfileKind::datasheet : results::ProfileKind::calibrated,
-                                  scenario.cluster.device.name, study.cost().body_json()});
+  key.profile =
+      store.profile_id({study.cost().name(),
+                        study.scenario().profile == "datasheet" ? results::ProfileKind::datasheet
+                                                                : results::ProfileKind::calibrated,
+                        scenario.cluster.device.name, study.cost().body_json()});
   key.environment = store.environment_id(this_environment());
   key.keep = options.keep;
   key.chunk_count = chunks;
@@ -201,8 +223,9 @@ SweepOutcome run_sweep(const Study& study, results::Store& store, const SweepOpt
   const auto start = std::chrono::steady_clock::now();
   const Sweep sweep(study, options);
   const int chunks = sweep.chunk_count();
-  const auto progress = store.begin_or_resume(run_key(study, store, options, chunks),
-                                              {.started_at_utc = now_utc(), .threads = thread_count(options)});
+  const auto progress =
+      store.begin_or_resume(run_key(study, store, options, chunks),
+                            {.started_at_utc = now_utc(), .threads = thread_count(options)});
   SweepOutcome outcome;
   outcome.resumed_chunks = static_cast<int>(progress.finished_chunks.size());
   for (int chunk = 0; chunk < chunks; ++chunk) {

@@ -1,10 +1,5 @@
 #include "scenarios/scenario.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <limits>
-
 #include "core/data_directory.hpp"
 #include "core/units_text.hpp"
 #include "models/catalogue.hpp"
@@ -12,6 +7,11 @@
 #include "scenarios/layers.hpp"
 #include "scenarios/lookup.hpp"
 #include "simulator/schedule/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
 
 namespace foreplan::scenarios {
 namespace {
@@ -22,17 +22,18 @@ constexpr std::int64_t kMostTokens = 1'000'000'000'000;
 constexpr std::int64_t kLongestSequence = 100'000'000;
 
 void check_keys(const Node& root) {
-  root.only({"scenario", "model", "cluster", "training", "framework", "precision", "search", "constraints",
-             "objective", "profile", "top", "plan", "note"});
+  root.only({"scenario", "model", "cluster", "training", "framework", "precision", "search",
+             "constraints", "objective", "profile", "top", "plan", "note"});
   const auto section = [&](std::string_view key, std::initializer_list<std::string_view> known) {
     if (const auto node = root.find(key)) node->only(known);
   };
-  section("training", {"sequence_length", "global_batch", "hidden_dropout", "attention_dropout", "expert_imbalance"});
-  section("search", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel", "zero",
-                     "recompute", "schedule"});
+  section("training", {"sequence_length", "global_batch", "hidden_dropout", "attention_dropout",
+                       "expert_imbalance"});
+  section("search", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch",
+                     "sequence_parallel", "zero", "recompute", "schedule"});
   section("constraints", {"memory_headroom"});
-  section("plan", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel", "zero",
-                   "recompute", "schedule"});
+  section("plan", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel",
+                   "zero", "recompute", "schedule"});
 }
 
 /// The text of a scalar; empty, with one mistake recorded, for anything else.
@@ -55,11 +56,13 @@ void add_distinct(List& list, const Value& value) {
 }
 
 /// The positive number of a "4Mi tokens" text; empty, with one mistake recorded, if it is none.
-std::optional<Count> count_of(const Node& node, std::vector<std::string_view> units, std::int64_t most) {
+std::optional<Count> count_of(const Node& node, std::vector<std::string_view> units,
+                              std::int64_t most) {
   if (node.is_number()) {
-    const double bare = node.number(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
-    node.error(fmt::format("{} has no unit; write for example \"8192 {}\" (units: {})", bare, units.front(),
-                           join(units)));
+    const double bare =
+        node.number(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
+    node.error(fmt::format("{} has no unit; write for example \"8192 {}\" (units: {})", bare,
+                           units.front(), join(units)));
     return std::nullopt;
   }
   const auto text = text_of(node);
@@ -83,7 +86,8 @@ void read_model(Layers& layers, Scenario& scenario) {
   if (!name) return;
   // A relative config.json is looked for beside the scenario file first.
   const bool is_path = name->find('/') != std::string::npos || name->ends_with(".json");
-  auto model = models::find_model(is_path ? resolve_path(*name, node->place()).string() : *name, node->place());
+  auto model = models::find_model(is_path ? resolve_path(*name, node->place()).string() : *name,
+                                  node->place());
   if (!model) return layers.add(std::move(model.error()));
   scenario.model = std::move(*model);
   if (scenario.model.layer_kinds.size() > kMaxLayerKinds) {
@@ -113,22 +117,27 @@ void read_training(Layers& layers, Scenario& scenario) {
     if (length && batch && batch->unit == "tokens") {
       training.global_batch = batch->value / length->value;
       if (batch->value % length->value != 0) {
-        node->error(fmt::format("{} tokens are not whole sequences of {} tokens; nearest: {} sequences",
-                                batch->value, length->value, std::max<std::int64_t>(training.global_batch, 1)));
+        node->error(fmt::format(
+            "{} tokens are not whole sequences of {} tokens; nearest: {} sequences", batch->value,
+            length->value, std::max<std::int64_t>(training.global_batch, 1)));
       }
     }
   }
-  if (const auto node = layers.find("training.hidden_dropout")) training.hidden_dropout = node->percent();
-  if (const auto node = layers.find("training.attention_dropout")) training.attention_dropout = node->percent();
-  if (const auto node = layers.find("training.expert_imbalance")) training.expert_imbalance = node->number(1, 64);
+  if (const auto node = layers.find("training.hidden_dropout"))
+    training.hidden_dropout = node->percent();
+  if (const auto node = layers.find("training.attention_dropout"))
+    training.attention_dropout = node->percent();
+  if (const auto node = layers.find("training.expert_imbalance"))
+    training.expert_imbalance = node->number(1, 64);
 }
 
 void read_frameworks(Layers& layers, Scenario& scenario) {
   const auto add = [&](std::string_view name, Place place) {
     auto traits = find_framework(name, std::move(place));
     if (!traits) return layers.add(std::move(traits.error()));
-    const bool known = std::any_of(scenario.frameworks.begin(), scenario.frameworks.end(),
-                                   [&](const FrameworkTraits& other) { return other.name == traits->name; });
+    const bool known =
+        std::any_of(scenario.frameworks.begin(), scenario.frameworks.end(),
+                    [&](const FrameworkTraits& other) { return other.name == traits->name; });
     if (!known) scenario.frameworks.push_back(std::move(*traits));
   };
   const auto node = layers.find("framework");
@@ -143,18 +152,21 @@ std::vector<Precision> read_precision(const Layers& layers) {
   std::vector<std::string_view> names;
   for (const auto& row : kPrecisions) names.push_back(row.name);
   if (const auto node = layers.find("precision")) {
-    for (const Node& item : values_of(*node)) add_distinct(precision, static_cast<Precision>(item.one_of(names)));
+    for (const Node& item : values_of(*node))
+      add_distinct(precision, static_cast<Precision>(item.one_of(names)));
   }
   if (precision.empty()) precision.push_back(Precision::bf16);
   return precision;
 }
 
 /// Distinct integers in the order given.
-void read_integers(const Layers& layers, const std::string& path, std::int64_t high, std::vector<int>& out) {
+void read_integers(const Layers& layers, const std::string& path, std::int64_t high,
+                   std::vector<int>& out) {
   const auto node = layers.find(path);
   if (!node) return;
   out.clear();
-  for (const Node& item : values_of(*node)) add_distinct(out, static_cast<int>(item.integer(1, high)));
+  for (const Node& item : values_of(*node))
+    add_distinct(out, static_cast<int>(item.integer(1, high)));
 }
 
 void read_policies(Layers& layers, const std::string& path, SearchSpace& space) {
@@ -196,13 +208,15 @@ void read_space(Layers& layers, const std::string& section, Scenario& scenario) 
   }
   if (const auto node = layers.find(at("zero"))) {
     space.zero.clear();
-    for (const Node& item : values_of(*node)) add_distinct(space.zero, static_cast<ZeroStage>(item.integer(0, 3)));
+    for (const Node& item : values_of(*node))
+      add_distinct(space.zero, static_cast<ZeroStage>(item.integer(0, 3)));
   }
   read_policies(layers, at("recompute"), space);
   if (const auto node = layers.find(at("schedule"))) {
     std::vector<std::string_view> names;
     for (const auto* schedule : schedules()) names.push_back(schedule->name);
-    for (const Node& item : values_of(*node)) add_distinct(space.schedules, static_cast<int>(item.one_of(names)));
+    for (const Node& item : values_of(*node))
+      add_distinct(space.schedules, static_cast<int>(item.one_of(names)));
   }
 }
 
@@ -224,7 +238,8 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
     const auto node = layers.find(path);
     if (!node) return fallback;
     if (values.size() != 1) {
-      node->error(fmt::format("one value is needed to simulate one plan, {} were given", values.size()));
+      node->error(
+          fmt::format("one value is needed to simulate one plan, {} were given", values.size()));
       return fallback;
     }
     return static_cast<decltype(fallback)>(values.front());
@@ -239,13 +254,15 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   plan.sequence_parallel = single(space.sequence_parallel, "sequence_parallel", plan.tp > 1);
   plan.zero = single(space.zero, "zero", scenario.frameworks.front().zero_stages.back());
   plan.recompute = single(space.recompute, "recompute", RecomputePolicy{});
-  plan.schedule = static_cast<std::uint8_t>(single(space.schedules, "schedule", default_schedule(plan.vpp)));
+  plan.schedule =
+      static_cast<std::uint8_t>(single(space.schedules, "schedule", default_schedule(plan.vpp)));
   plan.precision = space.precision.front();
   const int gpus = single(space.gpus, "gpus", scenario.cluster.devices());
   if (!layers.errors().empty()) return;  // wrong degrees would only be found again
   const std::int64_t model_ranks = std::int64_t{plan.tp} * plan.pp * plan.cp;
   if (gpus % model_ranks != 0) {
-    layers.error(fmt::format("tp*pp*cp = {} does not divide the {} GPUs", model_ranks, gpus), section);
+    layers.error(fmt::format("tp*pp*cp = {} does not divide the {} GPUs", model_ranks, gpus),
+                 section);
     return;
   }
   plan.dp = static_cast<int>(gpus / model_ranks);
@@ -263,19 +280,23 @@ void read_profile(const Node& node, Scenario& scenario) {
     scenario.profile = *name;
   } else {
     const auto near = nearest(*name, known);
-    node.error(fmt::format("unknown profile {}; {}allowed: {}, or a profile file (*.json)", in_quotes(*name),
-                           near.empty() ? "" : fmt::format("did you mean {}? ", near), join(known)));
+    node.error(fmt::format(
+        "unknown profile {}; {}allowed: {}, or a profile file (*.json)", in_quotes(*name),
+        near.empty() ? "" : fmt::format("did you mean {}? ", near), join(known)));
   }
 }
 
 void read_rest(Layers& layers, Scenario& scenario) {
   if (const auto node = layers.find("scenario")) scenario.title = node->text();
-  if (const auto node = layers.find("constraints.memory_headroom")) scenario.memory_headroom = node->percent();
+  if (const auto node = layers.find("constraints.memory_headroom"))
+    scenario.memory_headroom = node->percent();
   if (const auto node = layers.find("profile")) read_profile(*node, scenario);
   if (const auto node = layers.find("objective")) {
-    scenario.objective = static_cast<Objective>(node->one_of({"step_time", "gpu_seconds", "memory"}));
+    scenario.objective =
+        static_cast<Objective>(node->one_of({"step_time", "gpu_seconds", "memory"}));
   }
-  if (const auto node = layers.find("top")) scenario.top_k = static_cast<int>(node->integer(1, 1000));
+  if (const auto node = layers.find("top"))
+    scenario.top_k = static_cast<int>(node->integer(1, 1000));
   if (layers.has_file()) scenario.text = layers.file_text();
 }
 
@@ -296,7 +317,8 @@ Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
   read_frameworks(*layers, scenario);
   read_rest(*layers, scenario);
   const auto precision = read_precision(*layers);
-  // Defaults of the space depend on a sound model, cluster and job; its mistakes are found in any case.
+  // Defaults of the space depend on a sound model, cluster and job; its mistakes are found in any
+  // case.
   const bool sound = layers->errors().empty();
   if (sound) {
     const Job job{&scenario.model, &scenario.cluster, scenario.training};
@@ -308,7 +330,8 @@ Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
     if (sound) check_gpus(*layers, section, scenario);
     if (sound && purpose == Purpose::one_plan) read_plan(*layers, section, scenario);
   } else {
-    layers->error("no plan to simulate; add a plan section or options such as --tp 8 --pp 4", "plan");
+    layers->error("no plan to simulate; add a plan section or options such as --tp 8 --pp 4",
+                  "plan");
   }
   if (Errors errors = layers->errors(); !errors.empty()) return fail(std::move(errors));
   if (scenario.title.empty()) {
@@ -321,7 +344,8 @@ Result<std::vector<std::filesystem::path>> shipped_scenarios() {
   auto files = data_files("scenarios", ".yaml");
   if (!files) return fail(std::move(files.error()));
   // Devices and clusters have folders of their own below.
-  std::erase_if(*files, [](const auto& file) { return file.parent_path().filename() != "scenarios"; });
+  std::erase_if(*files,
+                [](const auto& file) { return file.parent_path().filename() != "scenarios"; });
   return files;
 }
 

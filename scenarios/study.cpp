@@ -1,13 +1,13 @@
 #include "scenarios/study.hpp"
 
+#include "scenarios/profiles.hpp"
+#include "simulator/cost/calibrated.hpp"
+#include "simulator/cost/datasheet.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "scenarios/profiles.hpp"
-#include "simulator/cost/calibrated.hpp"
-#include "simulator/cost/datasheet.hpp"
 
 namespace foreplan::scenarios {
 
@@ -16,7 +16,8 @@ using namespace simulator;
 namespace {
 
 /// The cost model that the scenario asks for; the datasheet stands behind a calibrated one.
-Result<std::unique_ptr<CostModel>> make_cost(const Scenario& scenario, std::unique_ptr<CostModel> datasheet) {
+Result<std::unique_ptr<CostModel>> make_cost(const Scenario& scenario,
+                                             std::unique_ptr<CostModel> datasheet) {
   if (scenario.profile == "datasheet") return datasheet;
   const DeviceSpec& device = scenario.cluster.device;
   if (scenario.profile != "calibrated") {
@@ -27,8 +28,11 @@ Result<std::unique_ptr<CostModel>> make_cost(const Scenario& scenario, std::uniq
   auto profile = shipped_profile(device);
   if (!profile) return fail(std::move(profile.error()));
   if (!*profile) {
-    return fail(fmt::format("no profile of {} is shipped; fit one with foreplan calibrate --device {} --out FILE.json and"
-                            " name that file", device.name, device.name), Place{{}, 0, 0, "profile"});
+    return fail(fmt::format("no profile of {} is shipped; fit one with foreplan calibrate --device "
+                            "{} --out FILE.json and"
+                            " name that file",
+                            device.name, device.name),
+                Place{{}, 0, 0, "profile"});
   }
   return make_calibrated_cost(scenario.cluster, std::move(**profile), std::move(datasheet));
 }
@@ -46,7 +50,8 @@ Result<Study> Study::make(Scenario scenario) {
   study.cost_ = std::move(*cost);
   std::vector<RecomputePolicy> policies = distinct_policies(s.space);
   study.model_ = std::make_unique<StepModel>(Job{&s.model, &s.cluster, s.training}, *study.cost_,
-                                             std::span<const FrameworkTraits>(s.frameworks), std::move(policies));
+                                             std::span<const FrameworkTraits>(s.frameworks),
+                                             std::move(policies));
   study.search_ = std::make_unique<Search>(*study.model_, s.space);
   return study;
 }
@@ -64,7 +69,9 @@ SearchOptions Study::search_options(int threads) const {
       };
       break;
     case Objective::memory:
-      options.objective = [](const ParallelPlan&, const StepScore& score) { return score.peak_bytes; };
+      options.objective = [](const ParallelPlan&, const StepScore& score) {
+        return score.peak_bytes;
+      };
       break;
   }
   return options;
@@ -75,11 +82,12 @@ namespace {
 /// Doublings between two degrees.
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(a) / b)); }
 
-/// How far a plan is from the wanted one: doublings of every degree, and half a step for each changed
-/// policy, which is the cheaper thing to change on a real cluster.
+/// How far a plan is from the wanted one: doublings of every degree, and half a step for each
+/// changed policy, which is the cheaper thing to change on a real cluster.
 double distance(const ParallelPlan& a, const ParallelPlan& b) {
-  double d = doublings(a.tp, b.tp) + doublings(a.pp, b.pp) + doublings(a.vpp, b.vpp) + doublings(a.cp, b.cp) +
-             doublings(a.ep, b.ep) + doublings(a.etp, b.etp) + doublings(a.micro_batch, b.micro_batch);
+  double d = doublings(a.tp, b.tp) + doublings(a.pp, b.pp) + doublings(a.vpp, b.vpp) +
+             doublings(a.cp, b.cp) + doublings(a.ep, b.ep) + doublings(a.etp, b.etp) +
+             doublings(a.micro_batch, b.micro_batch);
   if (a.zero != b.zero) d += 0.5;
   if (a.sequence_parallel != b.sequence_parallel) d += 0.5;
   if (!(a.recompute == b.recompute)) d += 0.5;
@@ -97,7 +105,8 @@ std::optional<StepReport> best_of(const Scenario& scenario, SearchOptions option
 
 }  // namespace
 
-std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<ParallelPlan>& wanted, int threads) {
+std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<ParallelPlan>& wanted,
+                                      int threads) {
   Scenario wide = study.scenario();
   const Job job{&wide.model, &wide.cluster, wide.training};
   const std::vector<int> gpus = wide.space.gpus;
@@ -107,7 +116,8 @@ std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<Pa
   options.memory_headroom = wide.memory_headroom;
   options.threads = threads;
   if (wanted) {
-    // Among equally near plans the faster one: step times are far below a thousand of the distance unit.
+    // Among equally near plans the faster one: step times are far below a thousand of the distance
+    // unit.
     options.objective = [wanted](const ParallelPlan& plan, const StepScore& score) {
       return distance(plan, *wanted) + 1e-9 * score.step_time_s;
     };

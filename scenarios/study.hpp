@@ -1,17 +1,18 @@
 #pragma once
 // A scenario made ready to be answered: cost profile, step model and search over its space.
 
-#include <memory>
-#include <optional>
-
 #include "scenarios/scenario.hpp"
 #include "simulator/cost/cost_model.hpp"
 #include "simulator/search/search.hpp"
 #include "simulator/step/step_model.hpp"
 
+#include <memory>
+#include <optional>
+
 namespace foreplan::scenarios {
 
-/// Owns a scenario and what answers it. Movable; the parts refer to each other through stable addresses.
+/// Owns a scenario and what answers it. Movable; the parts refer to each other through stable
+/// addresses.
 class Study {
  public:
   /// Fails if the efficiencies of the device's architecture cannot be read.
@@ -34,7 +35,7 @@ class Study {
 /// A plan that fits although the asked one, or any of the asked space, does not.
 struct NearestFit {
   simulator::StepReport report;
-  int gpus = 0;        ///< more than the scenario has when no plan fits there
+  int gpus = 0;  ///< more than the scenario has when no plan fits there
   bool more_gpus = false;
   /// The cluster has no network, so that more nodes were given one: see kAssumedNetwork.
   bool assumed_network = false;
@@ -46,8 +47,7 @@ inline constexpr BytesPerSecond kAssumedNetwork{100e9 / 8};
 /// The feasible plan of the default space nearest to `wanted` (fewest doublings of degrees, then
 /// changed policies), on the scenario's GPUs; else the fastest plan on the smallest multiple of its
 /// nodes (x2, x4, ... x64) where one fits. Empty if there is none.
-[[nodiscard]] std::optional<NearestFit> nearest_fit(const Study& study,
-                                                    const std::optional<simulator::ParallelPlan>& wanted,
-                                                    int threads);
+[[nodiscard]] std::optional<NearestFit> nearest_fit(
+    const Study& study, const std::optional<simulator::ParallelPlan>& wanted, int threads);
 
 }  // namespace foreplan::scenarios

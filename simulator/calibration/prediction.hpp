@@ -7,13 +7,14 @@
 
 namespace foreplan::simulator {
 
-/// What a predicted time rests on: this very shape was measured; it lies between measured shapes; it
-/// lies outside their range or comes from a related type, library or device; the data sheet alone.
+/// What a predicted time rests on: this very shape was measured; it lies between measured shapes;
+/// it lies outside their range or comes from a related type, library or device; the data sheet
+/// alone.
 enum class Basis : std::uint8_t { measured, interpolated, extrapolated, datasheet };
 inline constexpr int kBasisCount = 4;
 constexpr std::string_view name(Basis b) {
-  constexpr std::array<std::string_view, kBasisCount> kNames = {"measured", "interpolated", "extrapolated",
-                                                               "datasheet"};
+  constexpr std::array<std::string_view, kBasisCount> kNames = {"measured", "interpolated",
+                                                                "extrapolated", "datasheet"};
   return kNames[static_cast<std::size_t>(b)];
 }
 

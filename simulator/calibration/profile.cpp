@@ -16,9 +16,14 @@ namespace {
 constexpr std::size_t kFewGemmRows = 400;
 
 AttentionDevice attention_device(const DeviceSpec& d) {
-  const double bf16 = d.peak(DType::bf16).value_or(d.peak(DType::fp16).value_or(FlopsPerSecond{1e12})).value;
-  return {d.name, kernel_family(d), std::max(1.0, static_cast<double>(d.sm_count)), bf16,
-          d.peak(DType::fp8_e4m3).value_or(FlopsPerSecond{bf16}).value, d.memory_bandwidth.value,
+  const double bf16 =
+      d.peak(DType::bf16).value_or(d.peak(DType::fp16).value_or(FlopsPerSecond{1e12})).value;
+  return {d.name,
+          kernel_family(d),
+          std::max(1.0, static_cast<double>(d.sm_count)),
+          bf16,
+          d.peak(DType::fp8_e4m3).value_or(FlopsPerSecond{bf16}).value,
+          d.memory_bandwidth.value,
           std::max(d.l2_cache.value, 4 * kMiB)};
 }
 
@@ -28,14 +33,19 @@ BandwidthDevice bandwidth_device(const DeviceSpec& d) {
 }
 
 const DeviceSpec* spec_named(std::span<const DeviceSpec> catalogue, std::string_view name) {
-  const auto found = std::find_if(catalogue.begin(), catalogue.end(), [&](const auto& d) { return d.name == name; });
+  const auto found = std::find_if(catalogue.begin(), catalogue.end(),
+                                  [&](const auto& d) { return d.name == name; });
   return found == catalogue.end() ? nullptr : &*found;
 }
 
 /// How unlike two devices are: another family first, then doublings of peak and bandwidth.
 double unlikeness(const DeviceSpec& a, const DeviceSpec& b) {
-  const auto doublings = [](double x, double y) { return x > 0 && y > 0 ? std::abs(std::log2(x / y)) : 4.0; };
-  const auto peak = [](const DeviceSpec& d) { return d.peak(DType::fp16).value_or(FlopsPerSecond{0}).value; };
+  const auto doublings = [](double x, double y) {
+    return x > 0 && y > 0 ? std::abs(std::log2(x / y)) : 4.0;
+  };
+  const auto peak = [](const DeviceSpec& d) {
+    return d.peak(DType::fp16).value_or(FlopsPerSecond{0}).value;
+  };
   return (kernel_family(a) == kernel_family(b) ? 0 : 10) + doublings(peak(a), peak(b)) +
          doublings(a.memory_bandwidth.value, b.memory_bandwidth.value);
 }
@@ -57,15 +67,18 @@ const DeviceSpec* nearest_measured(const DeviceSpec& device, std::span<const Dev
 }
 
 template <class Sample>
-std::string device_of(const Labelled<Sample>& row) { return row.label.device; }
+std::string device_of(const Labelled<Sample>& row) {
+  return row.label.device;
+}
 
 /// Rows of the wanted devices that are not held out.
 template <class Sample>
-std::vector<Sample> chosen(const std::vector<Labelled<Sample>>& rows, const std::set<std::string>& devices,
-                           const HoldOut& hold_out) {
+std::vector<Sample> chosen(const std::vector<Labelled<Sample>>& rows,
+                           const std::set<std::string>& devices, const HoldOut& hold_out) {
   std::vector<Sample> out;
   for (const auto& row : rows) {
-    if (devices.contains(row.label.device) && !hold_out.holds(row.label.key)) out.push_back(row.sample);
+    if (devices.contains(row.label.device) && !hold_out.holds(row.label.key))
+      out.push_back(row.sample);
   }
   return out;
 }
@@ -80,7 +93,8 @@ std::set<std::string> family_of(const DeviceSpec& device, std::span<const Device
 
 template <class Sample>
 std::int64_t count_of(const std::vector<Labelled<Sample>>& rows, std::string_view device) {
-  return std::count_if(rows.begin(), rows.end(), [&](const auto& row) { return row.label.device == device; });
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const auto& row) { return row.label.device == device; });
 }
 
 void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,
@@ -91,12 +105,14 @@ void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue
   GemmModel donor;
   const GemmModel* prior = nullptr;
   if (own.size() < kFewGemmRows) {
-    const DeviceSpec* relative = nearest_measured(profile.device, catalogue, all, device_of<GemmSample>);
+    const DeviceSpec* relative =
+        nearest_measured(profile.device, catalogue, all, device_of<GemmSample>);
     if (relative != nullptr) {
       donor = GemmModel::fit(*relative, chosen(all, {relative->name}, hold_out));
       prior = &donor;
-      profile.notes.push_back(fmt::format("GEMM: {} rows of its own; {}, scaled by the data sheet, stands in",
-                                          own.size(), relative->name));
+      profile.notes.push_back(
+          fmt::format("GEMM: {} rows of its own; {}, scaled by the data sheet, stands in",
+                      own.size(), relative->name));
     }
   }
   profile.gemm = GemmModel::fit(profile.device, own, prior);
@@ -105,13 +121,16 @@ void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue
 /// Rows of the device's family; where it has none, of the nearest measured family.
 template <class Sample>
 std::set<std::string> supporting(CalibrationProfile& profile, std::string_view what,
-                                 std::span<const DeviceSpec> catalogue, const std::vector<Labelled<Sample>>& rows) {
+                                 std::span<const DeviceSpec> catalogue,
+                                 const std::vector<Labelled<Sample>>& rows) {
   std::set<std::string> devices = family_of(profile.device, catalogue);
-  const bool any = std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return devices.contains(r.label.device); });
+  const bool any = std::any_of(rows.begin(), rows.end(),
+                               [&](const auto& r) { return devices.contains(r.label.device); });
   if (any) return devices;
   const DeviceSpec* relative = nearest_measured(profile.device, catalogue, rows, device_of<Sample>);
   if (relative == nullptr) return devices;
-  profile.notes.push_back(fmt::format("{}: nothing of its architecture; {} stands in", what, relative->name));
+  profile.notes.push_back(
+      fmt::format("{}: nothing of its architecture; {} stands in", what, relative->name));
   return family_of(*relative, catalogue);
 }
 
@@ -123,8 +142,8 @@ void fit_attention(CalibrationProfile& profile, std::span<const DeviceSpec> cata
   for (const DeviceSpec& d : catalogue) {
     if (d.name != profile.device.name) devices.push_back(attention_device(d));
   }
-  profile.attention =
-      AttentionModel::fit(chosen(all, supporting(profile, "attention", catalogue, all), hold_out), devices, {});
+  profile.attention = AttentionModel::fit(
+      chosen(all, supporting(profile, "attention", catalogue, all), hold_out), devices, {});
 }
 
 void fit_bandwidth(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,
@@ -135,8 +154,8 @@ void fit_bandwidth(CalibrationProfile& profile, std::span<const DeviceSpec> cata
   for (const DeviceSpec& d : catalogue) {
     if (d.name != profile.device.name) devices.push_back(bandwidth_device(d));
   }
-  profile.bandwidth =
-      BandwidthModel::fit(chosen(all, supporting(profile, "bandwidth", catalogue, all), hold_out), devices, {});
+  profile.bandwidth = BandwidthModel::fit(
+      chosen(all, supporting(profile, "bandwidth", catalogue, all), hold_out), devices, {});
 }
 
 /// Share of one GPU of the fabrics in the public tables, from the NICs that their sources state.
@@ -157,25 +176,31 @@ Result<void> fit_collectives(CalibrationProfile& profile, std::span<const Device
                              const results::MeasurementSet& measurements, const HoldOut& hold_out) {
   const auto all = collective_samples(measurements);
   profile.collective_rows = count_of(all, profile.device.name);
-  // Links matter, not architectures: devices on the same link lend their curves, and every fabric is wanted.
+  // Links matter, not architectures: devices on the same link lend their curves, and every fabric
+  // is wanted.
   std::vector<CollectiveSample> samples;
   for (const auto& row : all) {
     const DeviceSpec* other = spec_named(catalogue, row.label.device);
-    const bool same_link = other != nullptr && other->scale_up_link.substr(0, 7) == profile.device.scale_up_link.substr(0, 7);
-    const bool wanted = row.label.device == profile.device.name || same_link || row.sample.nodes > 1;
+    const bool same_link = other != nullptr && other->scale_up_link.substr(0, 7) ==
+                                                   profile.device.scale_up_link.substr(0, 7);
+    const bool wanted =
+        row.label.device == profile.device.name || same_link || row.sample.nodes > 1;
     if (wanted && !hold_out.holds(row.label.key)) samples.push_back(row.sample);
   }
-  std::vector<LinkRates> links = {{profile.device.name, profile.device.scale_up_link, profile.device.scale_up_bandwidth,
+  std::vector<LinkRates> links = {{profile.device.name, profile.device.scale_up_link,
+                                   profile.device.scale_up_bandwidth,
                                    profile.device.nic_bandwidth}};
   for (const DeviceSpec& d : catalogue) {
-    if (d.name != profile.device.name) links.push_back({d.name, d.scale_up_link, d.scale_up_bandwidth, d.nic_bandwidth});
+    if (d.name != profile.device.name)
+      links.push_back({d.name, d.scale_up_link, d.scale_up_bandwidth, d.nic_bandwidth});
   }
   auto model = CollectiveModel::fit(samples, std::move(links), known_fabrics());
   if (!model) return fail(std::move(model.error()));
   profile.collectives = std::move(*model);
   if (profile.collective_rows == 0) {
-    profile.notes.push_back(fmt::format("collectives: no rows of its own; devices on {} stand in, scaled by the link",
-                                        profile.device.scale_up_link));
+    profile.notes.push_back(
+        fmt::format("collectives: no rows of its own; devices on {} stand in, scaled by the link",
+                    profile.device.scale_up_link));
   }
   return {};
 }
@@ -188,8 +213,10 @@ std::string kernel_family(const DeviceSpec& device) {
   return device.architecture == "Blackwell-Ultra" ? "Blackwell" : device.architecture;
 }
 
-Result<CalibrationProfile> fit_profile(const DeviceSpec& device, std::span<const DeviceSpec> catalogue,
-                                       const results::MeasurementSet& measurements, const HoldOut& hold_out) {
+Result<CalibrationProfile> fit_profile(const DeviceSpec& device,
+                                       std::span<const DeviceSpec> catalogue,
+                                       const results::MeasurementSet& measurements,
+                                       const HoldOut& hold_out) {
   CalibrationProfile profile;
   profile.name = fmt::format("calibrated:{}", device.name);
   profile.device = device;
@@ -197,10 +224,11 @@ Result<CalibrationProfile> fit_profile(const DeviceSpec& device, std::span<const
   std::array<CalibrationProfile, 4> parts;
   parts.fill(profile);
   Result<void> collectives;
-  tbb::parallel_invoke([&] { fit_gemm(parts[0], catalogue, measurements, hold_out); },
-                       [&] { fit_attention(parts[1], catalogue, measurements, hold_out); },
-                       [&] { fit_bandwidth(parts[2], catalogue, measurements, hold_out); },
-                       [&] { collectives = fit_collectives(parts[3], catalogue, measurements, hold_out); });
+  tbb::parallel_invoke(
+      [&] { fit_gemm(parts[0], catalogue, measurements, hold_out); },
+      [&] { fit_attention(parts[1], catalogue, measurements, hold_out); },
+      [&] { fit_bandwidth(parts[2], catalogue, measurements, hold_out); },
+      [&] { collectives = fit_collectives(parts[3], catalogue, measurements, hold_out); });
   if (!collectives) return fail(std::move(collectives.error()));
   profile.gemm = std::move(parts[0].gemm);
   profile.gemm_rows = parts[0].gemm_rows;
@@ -210,7 +238,11 @@ Result<CalibrationProfile> fit_profile(const DeviceSpec& device, std::span<const
   profile.bandwidth_rows = parts[2].bandwidth_rows;
   profile.collectives = std::move(parts[3].collectives);
   profile.collective_rows = parts[3].collective_rows;
-  for (const auto& part : parts) profile.notes.insert(profile.notes.end(), part.notes.begin(), part.notes.end());
+  profile.attention.restrict_to(device.name);
+  profile.bandwidth.restrict_to(device.name);
+  profile.collectives.restrict_to(device.name);
+  for (const auto& part : parts)
+    profile.notes.insert(profile.notes.end(), part.notes.begin(), part.notes.end());
   return profile;
 }
 
@@ -227,11 +259,18 @@ Prediction CalibrationProfile::predict(const BandwidthSample& s) const {
 }
 
 Prediction CalibrationProfile::predict(const CollectiveSample& s) const {
-  const CollectiveSelector selector{.device = s.device, .fabric = s.fabric, .op = s.op,
-                                    .low_latency = s.moe.low_latency, .library = s.library, .version = s.version,
-                                    .implementation = s.implementation, .dtype = s.dtype, .campaign = s.campaign,
+  const CollectiveSelector selector{.device = s.device,
+                                    .fabric = s.fabric,
+                                    .op = s.op,
+                                    .low_latency = s.moe.low_latency,
+                                    .library = s.library,
+                                    .version = s.version,
+                                    .implementation = s.implementation,
+                                    .dtype = s.dtype,
+                                    .campaign = s.campaign,
                                     .nic = {}};
-  CollectiveQuery query{.bytes = s.size.value, .ngpus = s.ngpus, .ranks_per_node = s.ranks_per_node, .moe = s.moe};
+  CollectiveQuery query{
+      .bytes = s.size.value, .ngpus = s.ngpus, .ranks_per_node = s.ranks_per_node, .moe = s.moe};
   return collectives.predict(selector, query);
 }
 

@@ -1,12 +1,13 @@
 // Profiles as JSON files.
 
-#include <fmt/format.h>
-
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
 #include "simulator/calibration/profile.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -16,12 +17,20 @@ using Json = nlohmann::json;
 // Raised when a profile written before can no longer be read.
 constexpr int kProfileVersion = 1;
 
-Json score_json(const GroupScore& s) {
-  return {{"device", s.group.device}, {"op", s.group.operation},   {"dtype", s.group.dtype},
-          {"pass", s.group.pass},     {"library", s.group.library}, {"n", s.rows},
-          {"median", s.median},       {"mean", s.mean},             {"p90", s.p90},
-          {"p95", s.p95},             {"worst", s.worst},           {"worst_shape", s.worst_key},
-          {"coverage_90", s.coverage_90}};
+/// Six significant digits are far below the error of any model here, and halve the file.
+Json shortened(const Json& j) {
+  if (j.is_number_float())
+    return std::strtod(fmt::format("{:.6g}", j.get<double>()).c_str(), nullptr);
+  if (!j.is_structured()) return j;
+  Json out = j.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, value] : j.items()) {
+    if (j.is_array()) {
+      out.push_back(shortened(value));
+    } else {
+      out[key] = shortened(value);
+    }
+  }
+  return out;
 }
 
 GroupScore score_from(const Json& j) {
@@ -38,12 +47,17 @@ GroupScore score_from(const Json& j) {
   return s;
 }
 
-Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device, const Place& place) {
+Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device,
+                                        const Place& place) {
   if (j.at("foreplan_profile") != kProfileVersion) {
-    return fail(fmt::format("profile version {}; this program reads {}", j.at("foreplan_profile").dump(), kProfileVersion), place);
+    return fail(fmt::format("profile version {}; this program reads {}",
+                            j.at("foreplan_profile").dump(), kProfileVersion),
+                place);
   }
   if (j.at("device") != device.name) {
-    return fail(fmt::format("a profile of {}, not of {}", j.at("device").get<std::string>(), device.name), place);
+    return fail(
+        fmt::format("a profile of {}, not of {}", j.at("device").get<std::string>(), device.name),
+        place);
   }
   CalibrationProfile profile;
   profile.name = j.at("name");
@@ -67,9 +81,25 @@ Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device,
 
 }  // namespace
 
+nlohmann::ordered_json score_json(const GroupScore& s) {
+  return {{"device", s.group.device},
+          {"op", s.group.operation},
+          {"dtype", s.group.dtype},
+          {"pass", s.group.pass},
+          {"library", s.group.library},
+          {"n", s.rows},
+          {"median", s.median},
+          {"mean", s.mean},
+          {"p90", s.p90},
+          {"p95", s.p95},
+          {"worst", s.worst},
+          {"worst_shape", s.worst_key},
+          {"coverage_90", s.coverage_90}};
+}
+
 std::string profile_text(const CalibrationProfile& profile) {
   Json scores = Json::array();
-  for (const GroupScore& s : profile.scores) scores.push_back(score_json(s));
+  for (const GroupScore& s : profile.scores) scores.push_back(Json(score_json(s)));
   const Json j{{"foreplan_profile", kProfileVersion},
                {"name", profile.name},
                {"device", profile.device.name},
@@ -84,10 +114,11 @@ std::string profile_text(const CalibrationProfile& profile) {
                {"attention", profile.attention.to_json()},
                {"bandwidth", profile.bandwidth.to_json()},
                {"collectives", profile.collectives.to_json()}};
-  return j.dump() + '\n';
+  return shortened(j).dump() + '\n';
 }
 
-Result<CalibrationProfile> read_profile(const std::filesystem::path& file, const DeviceSpec& device) {
+Result<CalibrationProfile> read_profile(const std::filesystem::path& file,
+                                        const DeviceSpec& device) {
   const Place place{file.string(), 0, 0, {}};
   std::ifstream in(file, std::ios::binary);
   if (!in) return fail("cannot be opened", place);

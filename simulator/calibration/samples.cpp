@@ -31,14 +31,15 @@ Pass pass_of(GemmLayout layout) {
 
 double trust(MeasurementFlags flags) {
   if (flags.has(MeasurementFlag::suspect_copy)) return 0;
-  const bool beyond = flags.has(MeasurementFlag::above_peak) || flags.has(MeasurementFlag::above_memory_bandwidth);
+  const bool beyond =
+      flags.has(MeasurementFlag::above_peak) || flags.has(MeasurementFlag::above_memory_bandwidth);
   return beyond ? 0.25 : 1;
 }
 
 double operand_bytes(ElementType type) { return bits(type) / 8.0; }
 
-/// Who measured, where: rows of one campaign share their bias. Run numbers and quantiles in a note do not
-/// make another campaign.
+/// Who measured, where: rows of one campaign share their bias. Run numbers and quantiles in a note
+/// do not make another campaign.
 std::string campaign_of(const MeasurementOrigin& origin) {
   const std::string note = origin.note.substr(0, origin.note.find("; p10"));
   if (origin.source == "alcf") return origin.source + " " + note.substr(0, note.find(' '));
@@ -61,7 +62,9 @@ void as_scale_up_domains(CollectiveSample& sample) {
 }
 
 MoeTraffic traffic_of(const CollectiveMeasurement& row) {
-  const auto value = [](const std::optional<std::int64_t>& v) { return static_cast<double>(v.value_or(0)); };
+  const auto value = [](const std::optional<std::int64_t>& v) {
+    return static_cast<double>(v.value_or(0));
+  };
   return {.tokens = value(row.moe_tokens),
           .hidden = value(row.moe_hidden),
           .top_k = value(row.moe_topk),
@@ -109,8 +112,11 @@ std::vector<Labelled<GemmSample>> gemm_samples(const MeasurementSet& set, std::s
     s.includes_cast = row.incl_act_quant;
     s.time_s = row.time.value;
     s.weight = trust(row.flags);
-    SampleLabel label{origin.device, std::string(name(row.op)), std::string(name(row.dtype_in)),
-                      std::string(name(s.pass)), origin.library,
+    SampleLabel label{origin.device,
+                      std::string(name(row.op)),
+                      std::string(name(row.dtype_in)),
+                      std::string(name(s.pass)),
+                      origin.library,
                       fmt::format("{}|{}|{}|{}", row.m, row.n, row.k, row.batch)};
     if (row.quant != "none") label.dtype += " " + row.quant;
     out.push_back({std::move(s), std::move(label)});
@@ -127,8 +133,8 @@ std::vector<Labelled<AttentionSample>> attention_samples(const MeasurementSet& s
     s.library = origin.library;
     s.time_s = row.time.value;
     AttentionCall& call = s.call;
-    call.shape = {row.batch, row.heads_q, row.heads_kv, row.q_len, row.kv_len,
-                  row.head_dim_qk, row.head_dim_v, row.window, row.causal};
+    call.shape = {row.batch,       row.heads_q,    row.heads_kv, row.q_len, row.kv_len,
+                  row.head_dim_qk, row.head_dim_v, row.window,   row.causal};
     switch (row.phase) {
       case results::AttentionPhase::prefill: call.phase = AttentionPhase::prefill; break;
       case results::AttentionPhase::encoder: call.phase = AttentionPhase::encoder; break;
@@ -140,10 +146,14 @@ std::vector<Labelled<AttentionSample>> attention_samples(const MeasurementSet& s
     call.cache_bytes = row.dtype_kv ? operand_bytes(*row.dtype_kv) : call.query_bytes;
     call.microscaled = row.dtype_in == ElementType::mxfp8;
     call.deterministic = row.deterministic.value_or(false);
-    SampleLabel label{origin.device, "attention " + std::string(name(row.phase)), std::string(name(row.dtype_in)),
-                      std::string(name(row.pass)), origin.library,
-                      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", name(row.phase), row.causal, row.batch, row.q_len,
-                                  row.kv_len, row.heads_q, row.heads_kv, row.head_dim_qk, row.head_dim_v)};
+    SampleLabel label{
+        origin.device,
+        "attention " + std::string(name(row.phase)),
+        std::string(name(row.dtype_in)),
+        std::string(name(row.pass)),
+        origin.library,
+        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", name(row.phase), row.causal, row.batch, row.q_len,
+                    row.kv_len, row.heads_q, row.heads_kv, row.head_dim_qk, row.head_dim_v)};
     if (row.dtype_kv) label.dtype += "/" + std::string(name(*row.dtype_kv));
     out.push_back({std::move(s), std::move(label)});
   }
@@ -155,7 +165,9 @@ std::vector<Labelled<BandwidthSample>> bandwidth_samples(const MeasurementSet& s
   for (const BandwidthMeasurement& row : set.memory) {
     const MeasurementOrigin& origin = set.origin_of(row);
     std::string dtype(name(row.dtype));
-    if (row.dtype_out) dtype += "->" + std::string(row.dtype_out == ElementType::fp8_e4m3 ? "fp8" : name(*row.dtype_out));
+    if (row.dtype_out)
+      dtype +=
+          "->" + std::string(row.dtype_out == ElementType::fp8_e4m3 ? "fp8" : name(*row.dtype_out));
     const double element = operand_bytes(row.dtype);
     BandwidthSample s;
     s.device = origin.device;
@@ -164,10 +176,15 @@ std::vector<Labelled<BandwidthSample>> bandwidth_samples(const MeasurementSet& s
     s.call.rows = static_cast<double>(row.rows.value_or(0));
     s.call.cols = static_cast<double>(row.cols.value_or(0));
     s.call.bytes = row.bytes ? row.bytes->value : 0;
-    if (s.call.bytes <= 0) s.call.bytes = 2 * static_cast<double>(row.elements.value_or(0)) * element;
+    if (s.call.bytes <= 0)
+      s.call.bytes = 2 * static_cast<double>(row.elements.value_or(0)) * element;
     if (s.call.bytes <= 0) s.call.bytes = 2 * s.call.rows * s.call.cols * element;
     s.time_s = row.time.value;
-    SampleLabel label{origin.device, row.op, dtype, std::string(name(row.pass)), s.library,
+    SampleLabel label{origin.device,
+                      row.op,
+                      dtype,
+                      std::string(name(row.pass)),
+                      s.library,
                       row.rows ? fmt::format("{}|{}|{}", row.op, *row.rows, row.cols.value_or(0))
                                : fmt::format("{}|{}", row.op, s.call.bytes)};
     out.push_back({std::move(s), std::move(label)});
@@ -175,14 +192,16 @@ std::vector<Labelled<BandwidthSample>> bandwidth_samples(const MeasurementSet& s
   return out;
 }
 
-std::vector<Labelled<CollectiveSample>> collective_samples(const MeasurementSet& set, bool for_scoring) {
+std::vector<Labelled<CollectiveSample>> collective_samples(const MeasurementSet& set,
+                                                           bool for_scoring) {
   std::vector<Labelled<CollectiveSample>> out;
   for (const CollectiveMeasurement& row : set.collectives) {
     const MeasurementOrigin& origin = set.origin_of(row);
     CollectiveSample s;
     s.op = static_cast<CollectiveOp>(row.op);
     if (!is_moe(s.op) && !row.bytes) continue;
-    const bool doubtful = row.flags.has(MeasurementFlag::above_link) || row.flags.has(MeasurementFlag::suspect_copy);
+    const bool doubtful =
+        row.flags.has(MeasurementFlag::above_link) || row.flags.has(MeasurementFlag::suspect_copy);
     if (!for_scoring && (doubtful || !chosen_by_library(origin, row))) continue;
     s.device = origin.device;
     s.library = origin.library;
@@ -201,8 +220,9 @@ std::vector<Labelled<CollectiveSample>> collective_samples(const MeasurementSet&
     } else {
       s.size = *row.bytes;
     }
-    SampleLabel label{origin.device, std::string(name(s.op)), s.dtype, s.nodes > 1 ? "nodes" : "node", origin.library,
-                      collective_key(row, s)};
+    SampleLabel label{origin.device,  std::string(name(s.op)),
+                      s.dtype,        s.nodes > 1 ? "nodes" : "node",
+                      origin.library, collective_key(row, s)};
     out.push_back({std::move(s), std::move(label)});
   }
   return out;

@@ -1,15 +1,15 @@
 #pragma once
 // Stored measurements -> what the models are fitted to and scored on.
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "results/measurement.hpp"
 #include "simulator/calibration/attention/attention_model.hpp"
 #include "simulator/calibration/bandwidth/bandwidth_model.hpp"
 #include "simulator/calibration/collective/collective_model.hpp"
 #include "simulator/calibration/gemm/gemm_model.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace foreplan::simulator::calibration {
 
@@ -29,12 +29,14 @@ struct Labelled {
 /// weight, rows beyond the data sheet's peak a quarter.
 [[nodiscard]] std::vector<Labelled<GemmSample>> gemm_samples(const results::MeasurementSet& set,
                                                              std::string_view device);
-[[nodiscard]] std::vector<Labelled<AttentionSample>> attention_samples(const results::MeasurementSet& set);
-[[nodiscard]] std::vector<Labelled<BandwidthSample>> bandwidth_samples(const results::MeasurementSet& set);
-/// Without forced algorithms, untuned set-ups (1-3) of the ALCF campaign and flagged rows. Nodes become
-/// scale-up domains. `for_scoring` keeps rows that a fit leaves out.
-[[nodiscard]] std::vector<Labelled<CollectiveSample>> collective_samples(const results::MeasurementSet& set,
-                                                                         bool for_scoring = false);
+[[nodiscard]] std::vector<Labelled<AttentionSample>> attention_samples(
+    const results::MeasurementSet& set);
+[[nodiscard]] std::vector<Labelled<BandwidthSample>> bandwidth_samples(
+    const results::MeasurementSet& set);
+/// Without forced algorithms, untuned set-ups (1-3) of the ALCF campaign and flagged rows. Nodes
+/// become scale-up domains. `for_scoring` keeps rows that a fit leaves out.
+[[nodiscard]] std::vector<Labelled<CollectiveSample>> collective_samples(
+    const results::MeasurementSet& set, bool for_scoring = false);
 
 /// Fold of a key among `folds`, the same on every machine.
 [[nodiscard]] int fold_of(std::string_view key, int folds);

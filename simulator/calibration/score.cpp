@@ -17,7 +17,8 @@ std::vector<GroupScore> Scoreboard::groups() const {
   std::vector<GroupScore> scores;
   for (const auto& [names, unsorted] : rows_) {
     std::vector<Row> rows = unsorted;
-    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.error < b.error; });
+    std::sort(rows.begin(), rows.end(),
+              [](const Row& a, const Row& b) { return a.error < b.error; });
     const auto at = [&](double fraction) {
       const auto last = static_cast<double>(rows.size() - 1);
       return rows[static_cast<std::size_t>(std::lround(fraction * last))].error;

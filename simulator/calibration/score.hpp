@@ -1,13 +1,14 @@
 #pragma once
-// How good predictions are: errors per group of rows, and whether the interval holds what it promises.
+// How good predictions are: errors per group of rows, and whether the interval holds what it
+// promises.
+
+#include "simulator/calibration/prediction.hpp"
+#include "simulator/calibration/samples.hpp"
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "simulator/calibration/prediction.hpp"
-#include "simulator/calibration/samples.hpp"
 
 namespace foreplan::simulator::calibration {
 

@@ -1,13 +1,13 @@
 #include "simulator/calibration/smooth_residual.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <random>
-
-#include <nlohmann/json.hpp>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -17,7 +17,8 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kTypicalInverseLength = 0.2;  // per octave of a size
-constexpr double kOffsetVariance = 0.03 * 0.03;  // a group's constant error that no feature explains
+constexpr double kOffsetVariance =
+    0.03 * 0.03;                  // a group's constant error that no feature explains
 constexpr double kFloor = 0.004;  // errors below this are the clock's resolution, not the model's
 
 MatrixXd squared_distances(const MatrixXd& x) {
@@ -117,9 +118,10 @@ VectorXd choose_lengths(const MatrixXd& x, const VectorXd& y,
   return search(some, error, prior, options.search_steps);
 }
 
-/// Errors of predicting each block from all the others: K^-1_bb^-1 alpha_b (Rasmussen and Williams 2006,
-/// eq. 5.12, for blocks). `half` is L^-1 of K = L L^T.
-VectorXd leave_blocks_out(const MatrixXd& half, const VectorXd& alpha, const std::vector<int>& block) {
+/// Errors of predicting each block from all the others: K^-1_bb^-1 alpha_b (Rasmussen and Williams
+/// 2006, eq. 5.12, for blocks). `half` is L^-1 of K = L L^T.
+VectorXd leave_blocks_out(const MatrixXd& half, const VectorXd& alpha,
+                          const std::vector<int>& block) {
   std::map<int, std::vector<Index>> members;
   for (std::size_t i = 0; i < block.size(); ++i) members[block[i]].push_back(static_cast<Index>(i));
   VectorXd left_out(alpha.size());
@@ -197,7 +199,8 @@ void SmoothResidual::fit(const MatrixXd& features, const VectorXd& log_error,
     }
   }
   alpha_.resize(static_cast<std::size_t>(n));
-  for (Index i = 0; i < n; ++i) alpha_[static_cast<std::size_t>(i)] = static_cast<float>(a2 * alpha[i]);
+  for (Index i = 0; i < n; ++i)
+    alpha_[static_cast<std::size_t>(i)] = static_cast<float>(a2 * alpha[i]);
   fit_spread(left_out, base, own, block);
 }
 
@@ -244,12 +247,15 @@ void SmoothResidual::fit_spread(const VectorXd& left_out, const MatrixXd& covari
       sum += c4 * static_cast<double>(log_spread_[static_cast<std::size_t>(j)]);
       total += c4;
     }
-    const double spread = sum / total + distance_slope_ * std::max(0.0, typical_affinity_ - affinity[i]);
+    const double spread =
+        sum / total + distance_slope_ * std::max(0.0, typical_affinity_ - affinity[i]);
     z.push_back(left_out[rows[i]] / std::exp(spread));
   }
-  // Towards the tails of a normal with the same mean log absolute value, as if ten more rows said so.
+  // Towards the tails of a normal with the same mean log absolute value, as if ten more rows said
+  // so.
   const double pull = 10 / (10 + count);
-  // Choosing lengths and the core's parameters on the same rows makes left-out errors a little small.
+  // Choosing lengths and the core's parameters on the same rows makes left-out errors a little
+  // small.
   const double inflation = 1.06 + 12 / count;
   low_ = inflation * std::min(-0.8, (1 - pull) * quantile(z, 0.045) - pull * 3.5);
   high_ = inflation * std::max(0.8, (1 - pull) * quantile(z, 0.955) + pull * 3.5);
@@ -261,11 +267,12 @@ struct Sums {
   float value = 0, spread = 0, weight = 0, nearest = 0;
 };
 
-// The one hot loop of a query: dims x support multiply-adds. Cloned so that the widest vector unit of
-// the machine is used without building the whole program for it.
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3,fast-math")))
-Sums accumulate(const float* points, const float* alpha, const float* log_spread, std::size_t n,
-                const float* query, int dims) {
+// The one hot loop of a query: dims x support multiply-adds. Cloned so that the widest vector unit
+// of the machine is used without building the whole program for it.
+__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"),
+               optimize("O3,fast-math"))) Sums
+accumulate(const float* points, const float* alpha, const float* log_spread, std::size_t n,
+           const float* query, int dims) {
   constexpr std::size_t kBlock = 128;
   Sums s;
   alignas(64) float u[kBlock];
@@ -307,7 +314,8 @@ SmoothCorrection SmoothResidual::at(std::span<const double> feature) const {
   }
   std::array<float, kMaxFeatures> query{};
   for (std::size_t d = 0; d < active_.size(); ++d) {
-    query[d] = static_cast<float>(feature[static_cast<std::size_t>(active_[d])] * inverse_length_[d]);
+    query[d] =
+        static_cast<float>(feature[static_cast<std::size_t>(active_[d])] * inverse_length_[d]);
   }
   const Sums s = accumulate(points_.data(), alpha_.data(), log_spread_.data(), alpha_.size(),
                             query.data(), static_cast<int>(active_.size()));
@@ -323,10 +331,17 @@ SmoothCorrection SmoothResidual::at(std::span<const double> feature) const {
 }
 
 void to_json(nlohmann::json& j, const SmoothResidual& r) {
-  j = {{"active", r.active_}, {"inverse_length", r.inverse_length_}, {"mean", r.mean_},
-       {"mean_log_spread", r.mean_log_spread_}, {"distance_slope", r.distance_slope_},
-       {"typical_affinity", r.typical_affinity_}, {"far_affinity", r.far_affinity_},
-       {"low", r.low_}, {"high", r.high_}, {"points", r.points_}, {"alpha", r.alpha_},
+  j = {{"active", r.active_},
+       {"inverse_length", r.inverse_length_},
+       {"mean", r.mean_},
+       {"mean_log_spread", r.mean_log_spread_},
+       {"distance_slope", r.distance_slope_},
+       {"typical_affinity", r.typical_affinity_},
+       {"far_affinity", r.far_affinity_},
+       {"low", r.low_},
+       {"high", r.high_},
+       {"points", r.points_},
+       {"alpha", r.alpha_},
        {"log_spread", r.log_spread_}};
 }
 

@@ -1,21 +1,22 @@
 #pragma once
-// Smooth correction of a physical model: a Gaussian process over the logarithmic error of that model
-// at measured shapes, with a local error estimate. Far from every measurement the correction fades to
-// the group's mean, i.e. to the physical model.
-
-#include <span>
-#include <vector>
+// Smooth correction of a physical model: a Gaussian process over the logarithmic error of that
+// model at measured shapes, with a local error estimate. Far from every measurement the correction
+// fades to the group's mean, i.e. to the physical model.
 
 #include <Eigen/Dense>
 #include <nlohmann/json_fwd.hpp>
+
+#include <span>
+#include <vector>
 
 namespace foreplan::simulator::calibration {
 
 /// What the correction says at one point.
 struct SmoothCorrection {
-  double log_ratio = 0;  ///< add to the physical model's log time
+  double log_ratio = 0;              ///< add to the physical model's log time
   double log_low = 0, log_high = 0;  ///< 5 % and 95 % quantiles of log(measured / corrected)
-  double affinity = 0;   ///< covariance with the nearest support over the amplitude; 1 = a measured shape
+  double affinity =
+      0;  ///< covariance with the nearest support over the amplitude; 1 = a measured shape
   bool extrapolated = false;  ///< farther from the support than 98 % of the support is from itself
 };
 
@@ -35,8 +36,9 @@ class SmoothResidual {
 
   /// One row per sample. `log_error`: log(measured / physical). `own`: rows of the thing to be
   /// predicted; the others (a sister device) lend their shape but not their error statistics.
-  /// `block`: rows of one number are left out together when errors are estimated (one shape measured
-  /// in several types says nothing about a new shape). Deterministic. Fewer than 4 rows: a shrunk mean.
+  /// `block`: rows of one number are left out together when errors are estimated (one shape
+  /// measured in several types says nothing about a new shape). Deterministic. Fewer than 4 rows: a
+  /// shrunk mean.
   void fit(const Eigen::MatrixXd& features, const Eigen::VectorXd& log_error,
            const std::vector<bool>& own, const std::vector<int>& block, const Options& options);
 

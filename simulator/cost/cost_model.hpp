@@ -1,12 +1,12 @@
 #pragma once
 // Operators and collectives -> seconds. The interface that every profile fills.
 
-#include <string>
-#include <string_view>
-
 #include "core/collective.hpp"
 #include "core/operator.hpp"
 #include "simulator/calibration/prediction.hpp"
+
+#include <string>
+#include <string_view>
 
 namespace foreplan::simulator {
 

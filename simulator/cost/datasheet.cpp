@@ -1,14 +1,14 @@
 #include "simulator/cost/datasheet.hpp"
 
+#include "core/data_directory.hpp"
+#include "core/document.hpp"
+
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-
-#include "core/data_directory.hpp"
-#include "core/document.hpp"
 
 namespace foreplan::simulator {
 namespace {
@@ -24,20 +24,21 @@ constexpr double kCollectiveError = 0.40;
 // Device-side floor of a kernel: launch latency seen by back-to-back kernels (gpu-benches small
 // kernels: 2-4 us per launch).
 constexpr double kKernelFloor_s = 3e-6;
-// Software time of a collective before the first byte moves (nccl-tests, 8 bytes on one node: 10-20 us).
+// Software time of a collective before the first byte moves (nccl-tests, 8 bytes on one node: 10-20
+// us).
 constexpr double kCollectiveFloor_s = 12e-6;
-// Filling and draining one tile's pipeline: smem prologue and epilogue store, about a microsecond on
-// Ampere to Blackwell (tile-wave fits of public GEMM tables).
+// Filling and draining one tile's pipeline: smem prologue and epilogue store, about a microsecond
+// on Ampere to Blackwell (tile-wave fits of public GEMM tables).
 constexpr double kTilePrologue_s = 1.0e-6;
 
 struct Tile {
   int m, n;
   double relative_rate;  ///< small tiles re-read operands more often per FLOP
 };
-// Tile shapes that GEMM libraries choose between; rates relative to the largest follow operand reuse
-// m*n/(m+n), saturating at 64 (128 x 128).
-constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.95}, {128, 64, 0.80},
-                           {64, 128, 0.80}, {64, 64, 0.62}};
+// Tile shapes that GEMM libraries choose between; rates relative to the largest follow operand
+// reuse m*n/(m+n), saturating at 64 (128 x 128).
+constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.95},
+                           {128, 64, 0.80}, {64, 128, 0.80}, {64, 64, 0.62}};
 
 /// (a^4 + b^4)^(1/4): the longer one wins, near a tie neither hides the other entirely.
 double soft_maximum(double a, double b) {
@@ -51,12 +52,15 @@ class DatasheetCost final : public CostModel {
       : device_(cluster.device), topology_(cluster.topology), efficiencies_(efficiencies) {
     memory_rate_ = device_.memory_bandwidth.value * efficiencies.memory;
     // A scale-up domain may span several nodes (NVL72) and then has all their NICs.
-    const int nodes_per_domain = std::max(1, topology_.scale_up_size / std::max(1, cluster.devices_per_node));
-    domain_network_rate_ =
-        topology_.nic_bandwidth.value * topology_.nics_per_node * nodes_per_domain * efficiencies.network;
+    const int nodes_per_domain =
+        std::max(1, topology_.scale_up_size / std::max(1, cluster.devices_per_node));
+    domain_network_rate_ = topology_.nic_bandwidth.value * topology_.nics_per_node *
+                           nodes_per_domain * efficiencies.network;
   }
 
-  [[nodiscard]] std::string name() const override { return fmt::format("datasheet:{}", device_.name); }
+  [[nodiscard]] std::string name() const override {
+    return fmt::format("datasheet:{}", device_.name);
+  }
 
   [[nodiscard]] std::string body_json() const override {
     const DatasheetEfficiencies& e = efficiencies_;
@@ -82,8 +86,8 @@ class DatasheetCost final : public CostModel {
         return {kKernelFloor_s + soft_maximum(math_s, memory_s), kGemmError, Basis::datasheet};
       }
       case CostClass::attention: {
-        const double fraction =
-            op.pass == Pass::forward ? efficiencies_.attention_forward : efficiencies_.attention_backward;
+        const double fraction = op.pass == Pass::forward ? efficiencies_.attention_forward
+                                                         : efficiencies_.attention_backward;
         const double math_s = op.flops.value / (peak(op.input) * fraction);
         return {kKernelFloor_s + soft_maximum(math_s, memory_s), kAttentionError, Basis::datasheet};
       }
@@ -92,7 +96,8 @@ class DatasheetCost final : public CostModel {
     return {kKernelFloor_s + memory_s, kBandwidthError, Basis::datasheet};
   }
 
-  [[nodiscard]] Estimate collective_cost(const Collective& c, const GroupPlacement& placement) const override {
+  [[nodiscard]] Estimate collective_cost(const Collective& c,
+                                         const GroupPlacement& placement) const override {
     if (placement.size <= 1) return {0, 0, Basis::datasheet};
     const double time = kCollectiveFloor_s + latency_s(c.kind, placement) +
                         std::max(scale_up_s(c, placement), network_s(c, placement));
@@ -113,10 +118,12 @@ class DatasheetCost final : public CostModel {
     double best = std::numeric_limits<double>::infinity();
     for (const Tile& tile : kTiles) {
       const double tiles = std::ceil(static_cast<double>(shape.m) / tile.m) *
-                           std::ceil(static_cast<double>(shape.n) / tile.n) * static_cast<double>(shape.batch);
+                           std::ceil(static_cast<double>(shape.n) / tile.n) *
+                           static_cast<double>(shape.batch);
       const double waves = std::ceil(tiles / sms);
       const double tile_flop = 2.0 * tile.m * tile.n * static_cast<double>(shape.k);
-      best = std::min(best, kTilePrologue_s + waves * tile_flop * sms / (rate * tile.relative_rate));
+      best =
+          std::min(best, kTilePrologue_s + waves * tile_flop * sms / (rate * tile.relative_rate));
     }
     return best;
   }
@@ -132,15 +139,17 @@ class DatasheetCost final : public CostModel {
     }
     const double ring = hop_in * (p.size - nodes) + hop_out * (nodes > 1 ? nodes : 0);
     if (kind != CollectiveKind::all_reduce) return ring;
-    const double tree = 2 * (hop_in * (p.ranks_per_node - 1) + hop_out * std::ceil(std::log2(std::max(nodes, 1))));
+    const double tree =
+        2 * (hop_in * (p.ranks_per_node - 1) + hop_out * std::ceil(std::log2(std::max(nodes, 1))));
     return std::min(2 * ring, tree);
   }
 
   [[nodiscard]] double scale_up_s(const Collective& c, const GroupPlacement& p) const {
     if (p.ranks_per_node <= 1) return 0;
     const bool reduces = c.kind == CollectiveKind::all_reduce;
-    const double rate = topology_.scale_up_bandwidth.value *
-                        (reduces && p.nodes() == 1 ? efficiencies_.all_reduce : efficiencies_.scale_up);
+    const double rate =
+        topology_.scale_up_bandwidth.value *
+        (reduces && p.nodes() == 1 ? efficiencies_.all_reduce : efficiencies_.scale_up);
     if (c.kind == CollectiveKind::all_to_all) {
       return c.size.value * (p.ranks_per_node - 1) / p.size / rate;
     }
@@ -153,7 +162,8 @@ class DatasheetCost final : public CostModel {
     const int nodes = p.nodes();
     if (nodes <= 1) return 0;
     double share = domain_network_rate_ / p.groups_sharing_nic;
-    if (topology_.nodes_per_pod > 0 && nodes > topology_.nodes_per_pod) share /= topology_.oversubscription;
+    if (topology_.nodes_per_pod > 0 && nodes > topology_.nodes_per_pod)
+      share /= topology_.oversubscription;
     switch (c.kind) {
       case CollectiveKind::all_to_all:
         return p.ranks_per_node * c.size.value * (p.size - p.ranks_per_node) / p.size / share;
@@ -177,8 +187,9 @@ Result<DatasheetEfficiencies> datasheet_efficiencies(std::string_view architectu
   if (!document) return fail(std::move(document.error()));
   const Node table = document->root();
   const Node row = table.find(architecture).value_or(table.required("default"));
-  row.only({"gemm_fraction", "fp8_gemm_fraction", "attention_forward_fraction", "attention_backward_fraction",
-            "memory_fraction", "scale_up_fraction", "all_reduce_fraction", "network_fraction"});
+  row.only({"gemm_fraction", "fp8_gemm_fraction", "attention_forward_fraction",
+            "attention_backward_fraction", "memory_fraction", "scale_up_fraction",
+            "all_reduce_fraction", "network_fraction"});
   const auto fraction = [&](std::string_view key) {
     const Node entry = row.required(key);
     if (entry.required("source").text().empty()) entry.error("an efficiency needs a source");

@@ -1,11 +1,11 @@
 #include "simulator/frameworks/traits.hpp"
 
+#include "core/data_directory.hpp"
+#include "core/document.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "core/data_directory.hpp"
-#include "core/document.hpp"
 
 namespace foreplan::simulator {
 namespace {
@@ -42,11 +42,13 @@ void read_states(const TraitReader& read, FrameworkTraits& traits) {
 }
 
 void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
-  traits.attention = static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
+  traits.attention =
+      static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
   traits.loss = static_cast<models::LossKernel>(read.value("loss").one_of({"unfused", "fused"}));
   traits.context_parallel = static_cast<models::ContextParallelKind>(
       read.value("context_parallel_kind").one_of({"ring", "all_gather", "ulysses"}));
-  traits.vocabulary_multiple = static_cast<int>(read.value("vocabulary_multiple").integer(1, 65536));
+  traits.vocabulary_multiple =
+      static_cast<int>(read.value("vocabulary_multiple").integer(1, 65536));
   traits.host_time_per_kernel_s = read.value("host_time_per_kernel").seconds().value;
   traits.elementwise_traffic = read.number("elementwise_traffic", 1, 10);
   traits.dummy_weight_gradients = read.flag("dummy_weight_gradients");
@@ -61,7 +63,8 @@ void read_parallelism(const TraitReader& read, FrameworkTraits& traits) {
   for (const Node& item : read.value("zero_stages").items()) {
     traits.zero_stages.push_back(static_cast<ZeroStage>(item.integer(0, 3)));
   }
-  traits.max_zero_with_pipeline = static_cast<ZeroStage>(read.value("max_zero_with_pipeline").integer(0, 3));
+  traits.max_zero_with_pipeline =
+      static_cast<ZeroStage>(read.value("max_zero_with_pipeline").integer(0, 3));
 }
 
 void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
@@ -80,12 +83,33 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
   auto document = Document::read_yaml(file);
   if (!document) return fail(std::move(document.error()));
   const Node root = document->root();
-  root.only({"name", "summary", "parameter_bytes", "gradient_bytes", "master_bytes", "moment_bytes", "attention",
-             "loss", "context_parallel_kind", "vocabulary_multiple", "host_time_per_kernel",
-             "elementwise_traffic", "dummy_weight_gradients", "attention_mask_tensor", "tensor_parallel",
-             "pipeline_parallel", "context_parallel", "expert_parallel", "zero_stages",
-             "max_zero_with_pipeline", "overlap_grad_reduce", "overlap_param_gather",
-             "overlap_tp_backward", "overlap_cp", "overlap_p2p_interleaved", "scatter_gather_transfers", "hidden_cost_fraction"});
+  root.only({"name",
+             "summary",
+             "parameter_bytes",
+             "gradient_bytes",
+             "master_bytes",
+             "moment_bytes",
+             "attention",
+             "loss",
+             "context_parallel_kind",
+             "vocabulary_multiple",
+             "host_time_per_kernel",
+             "elementwise_traffic",
+             "dummy_weight_gradients",
+             "attention_mask_tensor",
+             "tensor_parallel",
+             "pipeline_parallel",
+             "context_parallel",
+             "expert_parallel",
+             "zero_stages",
+             "max_zero_with_pipeline",
+             "overlap_grad_reduce",
+             "overlap_param_gather",
+             "overlap_tp_backward",
+             "overlap_cp",
+             "overlap_p2p_interleaved",
+             "scatter_gather_transfers",
+             "hidden_cost_fraction"});
   FrameworkTraits traits;
   traits.name = root.required("name").text();
   traits.summary = root.required("summary").text();
@@ -114,9 +138,10 @@ Result<FrameworkTraits> find_framework(std::string_view name, Place place) {
   if (std::find(names->begin(), names->end(), name) == names->end()) {
     const std::vector<std::string_view> known(names->begin(), names->end());
     const auto near = nearest(name, known);
-    return fail(fmt::format("unknown framework \"{}\"{}; known: {}", name,
-                            near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(known)),
-                std::move(place));
+    return fail(
+        fmt::format("unknown framework \"{}\"{}; known: {}", name,
+                    near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(known)),
+        std::move(place));
   }
   auto root = data_directory();
   if (!root) return fail(std::move(root.error()));
@@ -129,19 +154,22 @@ namespace {
 bool heads_split(const models::ModelSpec& model, const ParallelPlan& plan) {
   for (const auto& kind : model.layer_kinds) {
     const auto kv = kind.attention.latent ? kind.attention.heads : kind.attention.kv_heads;
-    if (kind.attention.heads % (plan.tp * plan.cp) != 0 || kv % (plan.tp * plan.cp) != 0) return false;
+    if (kind.attention.heads % (plan.tp * plan.cp) != 0 || kv % (plan.tp * plan.cp) != 0)
+      return false;
   }
   return true;
 }
 
 }  // namespace
 
-bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan, const models::ModelSpec& model) {
+bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
+             const models::ModelSpec& model) {
   if (plan.tp > 1 && !traits.supports_tensor_parallel) return true;
   if (plan.pp > 1 && !traits.supports_pipeline) return true;
   if (plan.cp > 1 && !traits.supports_context_parallel) return true;
   if (plan.ep > 1 && !traits.supports_expert_parallel) return true;
-  if (plan.cp > 1 && traits.context_parallel == models::ContextParallelKind::ulysses && !heads_split(model, plan)) {
+  if (plan.cp > 1 && traits.context_parallel == models::ContextParallelKind::ulysses &&
+      !heads_split(model, plan)) {
     return true;
   }
   if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) return true;
@@ -149,7 +177,8 @@ bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan, const mode
          traits.zero_stages.end();
 }
 
-std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan, const models::ModelSpec& model) {
+std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan,
+                    const models::ModelSpec& model) {
   if (!refuses(traits, plan, model)) return {};
   const auto unsupported = [&](std::string_view what) {
     return fmt::format("{} does not do {} parallelism", traits.name, what);
@@ -158,9 +187,11 @@ std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan, con
   if (plan.pp > 1 && !traits.supports_pipeline) return unsupported("pipeline");
   if (plan.cp > 1 && !traits.supports_context_parallel) return unsupported("context");
   if (plan.ep > 1 && !traits.supports_expert_parallel) return unsupported("expert");
-  if (plan.cp > 1 && traits.context_parallel == models::ContextParallelKind::ulysses && !heads_split(model, plan)) {
-    return fmt::format("cp: {} splits heads (Ulysses), but tp * cp = {} does not divide query and KV heads", traits.name,
-                       plan.tp * plan.cp);
+  if (plan.cp > 1 && traits.context_parallel == models::ContextParallelKind::ulysses &&
+      !heads_split(model, plan)) {
+    return fmt::format(
+        "cp: {} splits heads (Ulysses), but tp * cp = {} does not divide query and KV heads",
+        traits.name, plan.tp * plan.cp);
   }
   if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) {
     return fmt::format("{} allows at most ZeRO-{} with pipeline parallelism, the plan has ZeRO-{}",
@@ -170,7 +201,8 @@ std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan, con
   for (const ZeroStage stage : traits.zero_stages) {
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", number(stage));
   }
-  return fmt::format("{} has no ZeRO-{}; choose one of {}", traits.name, number(plan.zero), allowed);
+  return fmt::format("{} has no ZeRO-{}; choose one of {}", traits.name, number(plan.zero),
+                     allowed);
 }
 
 }  // namespace foreplan::simulator

@@ -1,29 +1,29 @@
 #pragma once
 // What a training framework keeps, moves and overlaps: data files, one per framework and release.
 
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "core/result.hpp"
 #include "models/rank_graph.hpp"
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/plan/parallel_plan.hpp"
 
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace foreplan::simulator {
 
-/// Traits of one framework release. Every value stands in `simulator/frameworks/<name>.yaml` with its
-/// source.
+/// Traits of one framework release. Every value stands in `simulator/frameworks/<name>.yaml` with
+/// its source.
 struct FrameworkTraits {
-  std::string name;     ///< e.g. "megatron-core"
+  std::string name;  ///< e.g. "megatron-core"
   std::string summary;
 
   StateRules states;
   models::AttentionKernel attention = models::AttentionKernel::fused;
   models::LossKernel loss = models::LossKernel::unfused;
   models::ContextParallelKind context_parallel = models::ContextParallelKind::ring;
-  int vocabulary_multiple = 128;       ///< vocabulary is padded to this times tp; 1 = not padded
+  int vocabulary_multiple = 128;  ///< vocabulary is padded to this times tp; 1 = not padded
 
   bool supports_tensor_parallel = true;
   bool supports_pipeline = true;
@@ -43,17 +43,17 @@ struct FrameworkTraits {
   bool overlap_cp = true;
   /// Stage-to-stage transfers run beside compute when the schedule is interleaved.
   bool overlap_p2p_interleaved = true;
-  /// Without sequence parallelism each TP rank sends its share of the hidden state to the next stage and
-  /// the receivers gather it over the scale-up links.
+  /// Without sequence parallelism each TP rank sends its share of the hidden state to the next
+  /// stage and the receivers gather it over the scale-up links.
   bool scatter_gather_transfers = false;
   /// Share of a hidden collective's time that the compute beside it loses to contention for SMs and
   /// memory bandwidth.
   double hidden_cost_fraction = 0;
 
-  double host_time_per_kernel_s = 0;   ///< CPU time to launch one kernel or collective
-  double elementwise_traffic = 1;      ///< traffic of norms, activations, adds over the fused minimum
-  bool dummy_weight_gradients = false; ///< one spare gradient per weight shape is kept (TE fusion)
-  bool attention_mask_tensor = false;  ///< s x s byte mask made by the data loader
+  double host_time_per_kernel_s = 0;  ///< CPU time to launch one kernel or collective
+  double elementwise_traffic = 1;  ///< traffic of norms, activations, adds over the fused minimum
+  bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
+  bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
 };
 
 /// Names of the shipped frameworks, sorted.

@@ -9,11 +9,13 @@ namespace foreplan::simulator {
 /// later, public reports; 484 MiB seen on a one-rank NCCL process).
 inline constexpr double kContextBytes = 0.5 * kGiB;
 
-/// NCCL buffers of one communicator: ring 24-32 channels x 12 MiB = 288-384 MiB, tree and NVLS add to
-/// it (NCCL 2.30 init.cc computeBuffSizes; NVIDIA/nccl issue 964 reports 544 MiB for a two-rank group).
+/// NCCL buffers of one communicator: ring 24-32 channels x 12 MiB = 288-384 MiB, tree and NVLS add
+/// to it (NCCL 2.30 init.cc computeBuffSizes; NVIDIA/nccl issue 964 reports 544 MiB for a two-rank
+/// group).
 inline constexpr double kCommunicatorBytes = 0.4 * kGiB;
 
-/// cuBLAS workspaces of forward and backward thread (32 MiB each on Hopper) and TransformerEngine's own.
+/// cuBLAS workspaces of forward and backward thread (32 MiB each on Hopper) and TransformerEngine's
+/// own.
 inline constexpr double kWorkspaceBytes = 96 * kMiB;
 
 /// What PyTorch's caching allocator reserves beyond live activations and transients: published

@@ -10,7 +10,7 @@ namespace foreplan::simulator {
 /// first (`allocated`); `fragmentation` is what it holds beyond that (`reserved`); context and
 /// communication buffers live outside of it (`device_total`).
 struct MemoryBreakdown {
-  double parameters = 0;       ///< bf16/fp16 weights
+  double parameters = 0;  ///< bf16/fp16 weights
   double gradients = 0;
   double optimizer_state = 0;  ///< master weights and moments
   double fp8_copies = 0;       ///< quantised weights and their transposes
@@ -19,20 +19,22 @@ struct MemoryBreakdown {
   double gathered = 0;         ///< unsharded parameters and gradients under ZeRO-3 / FSDP
   double workspace = 0;        ///< GEMM workspaces, dummy weight gradients, masks
   double fragmentation = 0;
-  double communication = 0;    ///< NCCL buffers
-  double context = 0;          ///< CUDA context and kernels
-  int stage = 0;               ///< pipeline stage that has this peak
+  double communication = 0;  ///< NCCL buffers
+  double context = 0;        ///< CUDA context and kernels
+  int stage = 0;             ///< pipeline stage that has this peak
 
   [[nodiscard]] double allocated() const {
-    return parameters + gradients + optimizer_state + fp8_copies + activations + transient + gathered + workspace;
+    return parameters + gradients + optimizer_state + fp8_copies + activations + transient +
+           gathered + workspace;
   }
   [[nodiscard]] double reserved() const { return allocated() + fragmentation; }
   [[nodiscard]] double device_total() const { return reserved() + communication + context; }
 };
 
 /// Bytes of device memory that a process can use. Vendors' "80 GB" HBM parts hold about 80 GiB, of
-/// which the driver keeps a little: PyTorch reports a total capacity of 79.15 GiB (A100-80GB), 79.11 (H100),
-/// 139.8 (H200), 178.4 (B200-180GB): 0.989-0.992 of the marketed number read as GiB.
+/// which the driver keeps a little: PyTorch reports a total capacity of 79.15 GiB
+/// (A100-80GB), 79.11 (H100), 139.8 (H200), 178.4 (B200-180GB): 0.989-0.992 of the marketed number
+/// read as GiB.
 [[nodiscard]] Bytes usable_memory(const DeviceSpec& device);
 
 }  // namespace foreplan::simulator

@@ -7,7 +7,8 @@ StateBytes state_memory(const StateRules& rules, ZeroStage zero, double elements
   return {
       .parameters = rules.parameter_bytes * elements * sharded_from(ZeroStage::parameters),
       .gradients = rules.gradient_bytes * elements * sharded_from(ZeroStage::gradients),
-      .optimizer = (rules.master_bytes + rules.moment_bytes) * elements * sharded_from(ZeroStage::optimizer),
+      .optimizer =
+          (rules.master_bytes + rules.moment_bytes) * elements * sharded_from(ZeroStage::optimizer),
   };
 }
 

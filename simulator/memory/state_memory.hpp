@@ -9,8 +9,8 @@ namespace foreplan::simulator {
 struct StateRules {
   double parameter_bytes = 2;  ///< the copy that computes
   double gradient_bytes = 4;
-  double master_bytes = 4;     ///< 0 = the optimizer updates the computing copy
-  double moment_bytes = 8;     ///< both Adam moments
+  double master_bytes = 4;  ///< 0 = the optimizer updates the computing copy
+  double moment_bytes = 8;  ///< both Adam moments
 };
 
 struct StateBytes {
@@ -20,6 +20,7 @@ struct StateBytes {
 /// State of one rank that holds `elements` parameters before data-parallel sharding over `shards`
 /// ranks: ZeRO-1 divides the optimizer state, ZeRO-2 the gradients too, ZeRO-3 everything
 /// (Rajbhandari et al. 2020, section 5 and Figure 1).
-[[nodiscard]] StateBytes state_memory(const StateRules& rules, ZeroStage zero, double elements, int shards);
+[[nodiscard]] StateBytes state_memory(const StateRules& rules, ZeroStage zero, double elements,
+                                      int shards);
 
 }  // namespace foreplan::simulator

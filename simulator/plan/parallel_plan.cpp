@@ -1,7 +1,8 @@
 #include "simulator/plan/parallel_plan.hpp"
 
-#include <charconv>
 #include <fmt/format.h>
+
+#include <charconv>
 
 namespace foreplan::simulator {
 namespace {
@@ -27,10 +28,10 @@ Result<PartSet> parse_modules(std::string_view text, const Place& place) {
     }
     if (found == 0) {
       const auto near = nearest(word, known);
-      return fail(fmt::format("unknown recompute policy \"{}\"{}; allowed: {} (joined by +)", word,
-                              near.empty() ? "" : fmt::format(", did you mean \"{}\"", near),
-                              join(known)),
-                  place);
+      return fail(
+          fmt::format("unknown recompute policy \"{}\"{}; allowed: {} (joined by +)", word,
+                      near.empty() ? "" : fmt::format(", did you mean \"{}\"", near), join(known)),
+          place);
     }
     set |= found;
   }
@@ -58,7 +59,8 @@ std::string to_text(const RecomputePolicy& policy) {
   switch (policy.granularity) {
     case RecomputeGranularity::none: return "none";
     case RecomputeGranularity::full:
-      return policy.layers_per_chunk == 0 ? "full" : fmt::format("full:{}", policy.layers_per_chunk);
+      return policy.layers_per_chunk == 0 ? "full"
+                                          : fmt::format("full:{}", policy.layers_per_chunk);
     case RecomputeGranularity::selective: break;
   }
   // The fewest modules whose union is the set: larger modules stand first where they apply.
@@ -90,9 +92,12 @@ Result<RecomputePolicy> parse_recompute(std::string_view text, Place place) {
     const auto digits = text.substr(5);
     int layers = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), layers);
-    if (error != std::errc{} || end != digits.data() + digits.size() || layers < 1 || layers > 10000) {
-      return fail(fmt::format("\"{}\": write full:N with N layers per model chunk, N from 1 to 10000",
-                              text), std::move(place));
+    if (error != std::errc{} || end != digits.data() + digits.size() || layers < 1 ||
+        layers > 10000) {
+      return fail(
+          fmt::format("\"{}\": write full:N with N layers per model chunk, N from 1 to 10000",
+                      text),
+          std::move(place));
     }
     policy.granularity = RecomputeGranularity::full;
     policy.layers_per_chunk = layers;
@@ -100,7 +105,9 @@ Result<RecomputePolicy> parse_recompute(std::string_view text, Place place) {
   }
   auto modules = parse_modules(text, place);
   if (!modules) return fail(std::move(modules.error()));
-  if (*modules == 0) return fail("empty recompute policy; write none, full, full:N or module names", std::move(place));
+  if (*modules == 0)
+    return fail("empty recompute policy; write none, full, full:N or module names",
+                std::move(place));
   policy.granularity = RecomputeGranularity::selective;
   policy.parts = *modules;
   return policy;

@@ -1,6 +1,10 @@
 #pragma once
 // How one training step is spread over a cluster.
 
+#include "core/operator.hpp"
+#include "core/result.hpp"
+#include "models/rank_graph.hpp"
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -8,14 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/operator.hpp"
-#include "core/result.hpp"
-#include "models/rank_graph.hpp"
-
 namespace foreplan::simulator {
 
-/// What data-parallel ranks share out: 0 nothing, 1 optimizer state (Megatron's distributed optimizer),
-/// 2 + gradients, 3 + parameters (FSDP full sharding). Rajbhandari et al. 2020, section 5.
+/// What data-parallel ranks share out: 0 nothing, 1 optimizer state (Megatron's distributed
+/// optimizer), 2 + gradients, 3 + parameters (FSDP full sharding). Rajbhandari et al. 2020,
+/// section 5.
 enum class ZeroStage : std::uint8_t { replicated, optimizer, gradients, parameters };
 constexpr int number(ZeroStage stage) { return static_cast<int>(stage); }
 
@@ -24,15 +25,15 @@ enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 /// What backward rebuilds instead of keeping.
 struct RecomputePolicy {
   RecomputeGranularity granularity = RecomputeGranularity::none;
-  PartSet parts = 0;    ///< selective only
+  PartSet parts = 0;  ///< selective only
   /// full only: layers per model chunk that are recomputed (Megatron-LM `--recompute-method block
   /// --recompute-num-layers`); 0 = every layer.
   int layers_per_chunk = 0;
   friend constexpr bool operator==(const RecomputePolicy&, const RecomputePolicy&) = default;
 };
 
-/// Names of parts that can be recomputed on their own, as Megatron-LM's `--recompute-modules` spells
-/// them, and the parts each stands for.
+/// Names of parts that can be recomputed on their own, as Megatron-LM's `--recompute-modules`
+/// spells them, and the parts each stands for.
 struct RecomputeModule {
   std::string_view name;
   PartSet parts;
@@ -50,7 +51,7 @@ inline constexpr int kPrecisionCount = 3;
 struct PrecisionTraits {
   Precision precision;
   std::string_view name;
-  DType activation;              ///< hidden states, attention core, parameters
+  DType activation;  ///< hidden states, attention core, parameters
   models::GemmPrecision gemm;
 };
 inline constexpr std::array kPrecisions = {
@@ -68,14 +69,14 @@ constexpr std::string_view name(Precision p) { return traits(p).name; }
 /// checked by `violated` (simulator/plan/validity.hpp).
 struct ParallelPlan {
   int tp = 1, pp = 1, vpp = 1, dp = 1, cp = 1, ep = 1;
-  int etp = 1;                     ///< tensor parallelism inside an expert
+  int etp = 1;  ///< tensor parallelism inside an expert
   bool sequence_parallel = false;
   ZeroStage zero = ZeroStage::replicated;
-  int micro_batch = 1;             ///< sequences
+  int micro_batch = 1;  ///< sequences
   RecomputePolicy recompute;
   Precision precision = Precision::bf16;
-  std::uint8_t schedule = 0;       ///< index into simulator/schedule's registry
-  std::uint8_t framework = 0;      ///< index into the question's frameworks
+  std::uint8_t schedule = 0;   ///< index into simulator/schedule's registry
+  std::uint8_t framework = 0;  ///< index into the question's frameworks
 
   [[nodiscard]] constexpr int world_size() const { return tp * pp * dp * cp; }
   /// Ranks that share an expert's gradients: tp*cp*dp / (etp*ep).

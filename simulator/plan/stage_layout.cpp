@@ -1,9 +1,9 @@
 #include "simulator/plan/stage_layout.hpp"
 
+#include "core/assert.hpp"
+
 #include <algorithm>
 #include <cstring>
-
-#include "core/assert.hpp"
 
 namespace foreplan::simulator {
 
@@ -42,7 +42,8 @@ std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, in
     StageLayers& stage = stages[static_cast<std::size_t>(chunk % pp)];
     const int size = sizes[static_cast<std::size_t>(chunk)];
     for (int i = 0; i < size; ++i) ++stage.layers[model.layers[next_layer++]];
-    stage.largest_chunk = std::max<std::uint16_t>(stage.largest_chunk, static_cast<std::uint16_t>(size));
+    stage.largest_chunk =
+        std::max<std::uint16_t>(stage.largest_chunk, static_cast<std::uint16_t>(size));
   }
   stages.front().embedding = true;
   stages.back().head = true;

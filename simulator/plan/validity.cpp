@@ -12,8 +12,8 @@ using models::LayerSpec;
 using models::ModelSpec;
 
 bool positive(const ParallelPlan& p) {
-  return p.tp >= 1 && p.pp >= 1 && p.vpp >= 1 && p.dp >= 1 && p.cp >= 1 && p.ep >= 1 && p.etp >= 1 &&
-         p.micro_batch >= 1;
+  return p.tp >= 1 && p.pp >= 1 && p.vpp >= 1 && p.dp >= 1 && p.cp >= 1 && p.ep >= 1 &&
+         p.etp >= 1 && p.micro_batch >= 1;
 }
 
 const LayerSpec* moe_layer(const ModelSpec& model) {
@@ -28,7 +28,8 @@ Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
     if (kind.attention.heads % plan.tp != 0) return Rule::heads_divide_by_tp;
     const auto kv = kind.attention.kv_heads;
     // Fewer KV heads than TP ranks: Megatron-LM replicates each head, which needs a whole multiple.
-    if (!kind.attention.latent && kv % plan.tp != 0 && plan.tp % kv != 0) return Rule::kv_heads_match_tp;
+    if (!kind.attention.latent && kv % plan.tp != 0 && plan.tp % kv != 0)
+      return Rule::kv_heads_match_tp;
     if (kind.ffn && kind.ffn->hidden % plan.tp != 0) return Rule::ffn_divides_by_tp;
     if (kind.moe && kind.moe->shared_hidden % plan.tp != 0) return Rule::ffn_divides_by_tp;
   }
@@ -43,10 +44,11 @@ Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
 Rule violated_pipeline(const ParallelPlan& plan, const Job& job) {
   if (plan.pp * plan.vpp > job.model->layer_count()) return Rule::layers_cover_chunks;
   if (plan.vpp > 1 && plan.pp == 1) return Rule::interleaving_needs_pipeline;
-  // Megatron-LM's account_for_embedding and account_for_loss let each count as one layer; beyond that
-  // interleaved chunks must be equal.
+  // Megatron-LM's account_for_embedding and account_for_loss let each count as one layer; beyond
+  // that interleaved chunks must be equal.
   const int chunks = plan.pp * plan.vpp, layers = job.model->layer_count();
-  if (plan.vpp > 1 && (chunks - layers % chunks) % chunks > 2) return Rule::interleaved_layers_divide;
+  if (plan.vpp > 1 && (chunks - layers % chunks) % chunks > 2)
+    return Rule::interleaved_layers_divide;
   const auto batches = micro_batches(plan, job.training);
   if (batches == 0) return Rule::batch_divides;
   if (plan.vpp > 1 && batches % plan.pp != 0) return Rule::interleaving_needs_rounds;
@@ -64,7 +66,8 @@ Rule violated_experts(const ParallelPlan& plan, const ModelSpec& model) {
 
 Rule violated_recompute(const ParallelPlan& plan, const ModelSpec& model) {
   const RecomputePolicy& policy = plan.recompute;
-  if (policy.granularity == RecomputeGranularity::selective && (policy.parts & parts_of(model)) == 0) {
+  if (policy.granularity == RecomputeGranularity::selective &&
+      (policy.parts & parts_of(model)) == 0) {
     return Rule::recompute_parts_exist;
   }
   const int chunk = (model.layer_count() + plan.pp * plan.vpp - 1) / (plan.pp * plan.vpp);
@@ -97,14 +100,16 @@ std::int64_t micro_batches(const ParallelPlan& plan, const TrainingSetup& traini
 }
 
 PartSet parts_of(const ModelSpec& model) {
-  PartSet set = part_bit(Part::attention_norm) | part_bit(Part::ffn_norm) | part_bit(Part::core_attention);
+  PartSet set =
+      part_bit(Part::attention_norm) | part_bit(Part::ffn_norm) | part_bit(Part::core_attention);
   for (const auto& kind : model.layer_kinds) {
     if (kind.attention.latent) set |= part_bit(Part::mla_up_projection);
     if (kind.ffn) set |= part_bit(Part::fc1) | part_bit(Part::activation);
     if (kind.moe) {
       set |= part_bit(Part::router) | part_bit(Part::permute) | part_bit(Part::expert_fc1) |
              part_bit(Part::expert_activation);
-      if (kind.moe->shared_hidden > 0) set |= part_bit(Part::shared_fc1) | part_bit(Part::shared_activation);
+      if (kind.moe->shared_hidden > 0)
+        set |= part_bit(Part::shared_fc1) | part_bit(Part::shared_activation);
     }
   }
   return set;
@@ -115,13 +120,15 @@ Rule violated(const ParallelPlan& plan, const Job& job) {
   if (plan.world_size() > job.cluster->devices()) return Rule::world_exceeds_cluster;
   if (const Rule r = violated_tensor_split(plan, *job.model); r != Rule::none) return r;
   // Zig-zag context parallelism cuts a sequence into 2 cp pieces; sequence parallelism into tp.
-  const std::int64_t pieces = (plan.cp > 1 ? 2 * plan.cp : 1) * (plan.sequence_parallel ? plan.tp : 1);
+  const std::int64_t pieces =
+      (plan.cp > 1 ? 2 * plan.cp : 1) * (plan.sequence_parallel ? plan.tp : 1);
   if (job.training.sequence_length % pieces != 0) return Rule::sequence_divides;
   if (const Rule r = violated_pipeline(plan, job); r != Rule::none) return r;
   if (const Rule r = violated_experts(plan, *job.model); r != Rule::none) return r;
   if (const Rule r = violated_recompute(plan, *job.model); r != Rule::none) return r;
-  const DType compute = models::is_fp8(traits(plan.precision).gemm) ? DType::fp8_e4m3
-                                                                    : traits(plan.precision).activation;
+  const DType compute = models::is_fp8(traits(plan.precision).gemm)
+                            ? DType::fp8_e4m3
+                            : traits(plan.precision).activation;
   if (!job.cluster->device.peak(compute)) return Rule::precision_unsupported;
   return Rule::none;
 }
@@ -134,13 +141,14 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::none: return "valid";
     case Rule::degrees_positive: return "every degree and the micro-batch must be at least 1";
     case Rule::world_exceeds_cluster:
-      return fmt::format("tp*pp*dp*cp = {} GPUs, but the cluster has {}", plan.world_size(), job.cluster->devices());
+      return fmt::format("tp*pp*dp*cp = {} GPUs, but the cluster has {}", plan.world_size(),
+                         job.cluster->devices());
     case Rule::heads_divide_by_tp:
-      return fmt::format("tp: {} does not divide num_attention_heads = {}; choose one of {}", plan.tp,
-                         first.attention.heads, divisors(first.attention.heads));
+      return fmt::format("tp: {} does not divide num_attention_heads = {}; choose one of {}",
+                         plan.tp, first.attention.heads, divisors(first.attention.heads));
     case Rule::kv_heads_match_tp:
-      return fmt::format("tp: {} neither divides nor is a multiple of num_key_value_heads = {}", plan.tp,
-                         first.attention.kv_heads);
+      return fmt::format("tp: {} neither divides nor is a multiple of num_key_value_heads = {}",
+                         plan.tp, first.attention.kv_heads);
     case Rule::ffn_divides_by_tp:
       return fmt::format("tp: {} does not divide the FFN width {}", plan.tp,
                          undivided_width(model, plan.tp));
@@ -148,22 +156,26 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::moe_tp_needs_sequence_parallel:
       return "sequence_parallel: a mixture-of-experts model with tp > 1 needs it";
     case Rule::sequence_divides:
-      return fmt::format("sequence_length {} does not divide into {}{} pieces", job.training.sequence_length,
-                         plan.cp > 1 ? fmt::format("2*cp = {}", 2 * plan.cp) : std::string(),
-                         plan.sequence_parallel ? fmt::format(" x tp = {}", plan.tp) : std::string());
+      return fmt::format(
+          "sequence_length {} does not divide into {}{} pieces", job.training.sequence_length,
+          plan.cp > 1 ? fmt::format("2*cp = {}", 2 * plan.cp) : std::string(),
+          plan.sequence_parallel ? fmt::format(" x tp = {}", plan.tp) : std::string());
     case Rule::layers_cover_chunks:
       return fmt::format("pp*vpp = {} chunks need at least as many layers; the model has {}",
                          plan.pp * plan.vpp, model.layer_count());
     case Rule::interleaving_needs_pipeline: return "vpp: needs pp > 1";
     case Rule::interleaved_layers_divide:
-      return fmt::format("vpp: {} layers do not divide over pp*vpp = {} chunks, even with embedding and loss"
-                         " counted as layers", model.layer_count(), plan.pp * plan.vpp);
+      return fmt::format(
+          "vpp: {} layers do not divide over pp*vpp = {} chunks, even with embedding and loss"
+          " counted as layers",
+          model.layer_count(), plan.pp * plan.vpp);
     case Rule::batch_divides:
       return fmt::format("global_batch {} is not a multiple of dp * micro_batch = {}",
                          job.training.global_batch, plan.dp * plan.micro_batch);
     case Rule::interleaving_needs_rounds:
-      return fmt::format("vpp: interleaving needs micro-batches per step ({}) to be a multiple of pp = {}",
-                         micro_batches(plan, job.training), plan.pp);
+      return fmt::format(
+          "vpp: interleaving needs micro-batches per step ({}) to be a multiple of pp = {}",
+          micro_batches(plan, job.training), plan.pp);
     case Rule::experts_divide_by_ep:
       return fmt::format("ep: {} does not divide the {} experts; choose one of {}", plan.ep,
                          moe->moe->experts, divisors(moe->moe->experts));
@@ -172,13 +184,17 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
       return fmt::format("etp*ep = {} does not divide tp*cp*dp = {}", plan.etp * plan.ep,
                          plan.tp * plan.cp * plan.dp);
     case Rule::etp_divides_expert:
-      return fmt::format("etp: {} does not divide the expert width {}", plan.etp, moe->moe->expert_hidden);
+      return fmt::format("etp: {} does not divide the expert width {}", plan.etp,
+                         moe->moe->expert_hidden);
     case Rule::recompute_parts_exist:
-      return fmt::format("recompute: the model has none of the parts in \"{}\"", to_text(plan.recompute));
+      return fmt::format("recompute: the model has none of the parts in \"{}\"",
+                         to_text(plan.recompute));
     case Rule::recompute_depth:
-      return fmt::format("recompute: full:{} exceeds the layers of a model chunk", plan.recompute.layers_per_chunk);
+      return fmt::format("recompute: full:{} exceeds the layers of a model chunk",
+                         plan.recompute.layers_per_chunk);
     case Rule::precision_unsupported:
-      return fmt::format("precision: {} has no tensor unit for {}", job.cluster->device.name, name(plan.precision));
+      return fmt::format("precision: {} has no tensor unit for {}", job.cluster->device.name,
+                         name(plan.precision));
   }
   return {};
 }

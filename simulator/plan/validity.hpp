@@ -1,18 +1,19 @@
 #pragma once
-// Whether a plan can exist for a model, a cluster and a job, and if not, which rule it breaks first.
-
-#include <string>
+// Whether a plan can exist for a model, a cluster and a job, and if not, which rule it breaks
+// first.
 
 #include "core/cluster.hpp"
 #include "models/model_spec.hpp"
 #include "simulator/plan/parallel_plan.hpp"
 #include "simulator/plan/training.hpp"
 
+#include <string>
+
 namespace foreplan::simulator {
 
 /// Rules in the order in which they are checked.
 enum class Rule : std::uint8_t {
-  none,                     ///< the plan is valid
+  none,  ///< the plan is valid
   degrees_positive,
   world_exceeds_cluster,
   heads_divide_by_tp,

@@ -20,7 +20,8 @@ const PipelineSchedule kGpipe = {
     .source = "Huang et al. 2019, section 2.3",
     .supports = [](const PipelineShape& shape) { return shape.vpp == 1; },
     .idle_share = [](const PipelineShape&) { return 1.0; },
-    .chunks_in_flight = [](const PipelineShape& shape, int /*stage*/) { return shape.micro_batches; },
+    .chunks_in_flight = [](const PipelineShape& shape,
+                           int /*stage*/) { return shape.micro_batches; },
     .order = order,
 };
 

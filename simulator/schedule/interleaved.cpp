@@ -1,9 +1,9 @@
 // Interleaved 1F1B: each stage holds vpp chunks and deals micro-batches to them in groups of pp.
 // Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.2; warm-up as in Megatron-LM's schedules.
 
-#include <algorithm>
-
 #include "simulator/schedule/schedules.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -37,7 +37,8 @@ std::vector<ScheduleSlot> order(const PipelineShape& shape, int stage) {
 
 const PipelineSchedule kInterleaved = {
     .name = "interleaved",
-    .summary = "1F1B over vpp chunks per stage; the bubble shrinks by vpp, more p2p and activations",
+    .summary =
+        "1F1B over vpp chunks per stage; the bubble shrinks by vpp, more p2p and activations",
     .source = "Narayanan et al. 2021, section 2.2.2",
     .supports =
         [](const PipelineShape& shape) {

@@ -1,9 +1,9 @@
 // 1F1B without interleaving (PipeDream-Flush): warm-up of p-1-r forwards, then one forward and one
 // backward in turn. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.1.
 
-#include <algorithm>
-
 #include "simulator/schedule/schedules.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -20,7 +20,8 @@ std::vector<ScheduleSlot> order(const PipelineShape& shape, int stage) {
     slots.push_back({true, i + ahead, 0});
     slots.push_back({false, i, 0});
   }
-  for (int i = shape.micro_batches - ahead; i < shape.micro_batches; ++i) slots.push_back({false, i, 0});
+  for (int i = shape.micro_batches - ahead; i < shape.micro_batches; ++i)
+    slots.push_back({false, i, 0});
   return slots;
 }
 
@@ -32,10 +33,8 @@ const PipelineSchedule kOneForwardOneBackward = {
     .source = "Narayanan et al. 2021, section 2.2.1",
     .supports = [](const PipelineShape& shape) { return shape.vpp == 1; },
     .idle_share = [](const PipelineShape&) { return 1.0; },
-    .chunks_in_flight =
-        [](const PipelineShape& shape, int stage) {
-          return std::min(shape.micro_batches, shape.pp - stage);
-        },
+    .chunks_in_flight = [](const PipelineShape& shape,
+                           int stage) { return std::min(shape.micro_batches, shape.pp - stage); },
     .order = order,
 };
 

@@ -1,8 +1,8 @@
 #include "simulator/schedule/schedule.hpp"
 
-#include <array>
-
 #include "simulator/schedule/schedules.hpp"
+
+#include <array>
 
 namespace foreplan::simulator {
 

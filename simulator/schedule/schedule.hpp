@@ -23,13 +23,14 @@ struct PipelineShape {
 
 /// One schedule. A new one is a file with a constant of this type and a line in schedule.cpp.
 struct PipelineSchedule {
-  std::string_view name;     ///< as in scenarios
+  std::string_view name;  ///< as in scenarios
   std::string_view summary;
   std::string_view source;
   /// Whether it runs in this shape (interleaving needs vpp > 1, the others vpp == 1).
   bool (*supports)(const PipelineShape&);
   /// Share of every other stage's work on one micro-batch that the busiest stage waits for:
-  /// step = m * t_max + share * sum over the other stages of t. 1F1B and GPipe: 1; interleaved: 1/vpp.
+  /// step = m * t_max + share * sum over the other stages of t. 1F1B and GPipe: 1; interleaved:
+  /// 1/vpp.
   double (*idle_share)(const PipelineShape&);
   /// Most chunk-forwards whose activations a stage holds at once.
   int (*chunks_in_flight)(const PipelineShape&, int stage);

@@ -1,8 +1,8 @@
 #include "simulator/schedule/timeline.hpp"
 
-#include <algorithm>
-
 #include "core/assert.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -34,7 +34,9 @@ class Ends {
   }
 
  private:
-  static double arrived(double end, double transfer_s) { return end == kNotYet ? kNotYet : end + transfer_s; }
+  static double arrived(double end, double transfer_s) {
+    return end == kNotYet ? kNotYet : end + transfer_s;
+  }
   PipelineShape shape_;
   std::vector<double> times_;
 };
@@ -58,7 +60,8 @@ Timeline run_schedule(const PipelineSchedule& schedule, const PipelineShape& sha
         const ScheduleSlot& slot = order[done.size()];
         const double ready = ends.ready(slot, stage, transfer_s);
         if (ready == kNotYet) break;
-        const ChunkTime& time = times[static_cast<std::size_t>(stage)][static_cast<std::size_t>(slot.chunk)];
+        const ChunkTime& time =
+            times[static_cast<std::size_t>(stage)][static_cast<std::size_t>(slot.chunk)];
         const double start = std::max(ready, done.empty() ? 0.0 : done.back().end_s);
         const double end = start + (slot.forward ? time.forward_s : time.backward_s);
         ends.at(slot.forward, slot.chunk * shape.pp + stage, slot.micro_batch) = end;

@@ -1,9 +1,9 @@
 #pragma once
 // Event-driven execution of a schedule: when every slot starts and ends.
 
-#include <vector>
-
 #include "simulator/schedule/schedule.hpp"
+
+#include <vector>
 
 namespace foreplan::simulator {
 
@@ -22,10 +22,12 @@ struct Timeline {
   double end_s = 0;
 };
 
-/// Runs `schedule` with `times[stage][chunk]`; a result reaches the next stage `transfer_s` after it
-/// is finished. A forward of chunk c on stage 0 waits for chunk c-1 on the last stage, a backward
-/// mirrors it, and a stage does its slots in the given order. The schedule must be free of deadlock.
+/// Runs `schedule` with `times[stage][chunk]`; a result reaches the next stage `transfer_s` after
+/// it is finished. A forward of chunk c on stage 0 waits for chunk c-1 on the last stage, a
+/// backward mirrors it, and a stage does its slots in the given order. The schedule must be free of
+/// deadlock.
 [[nodiscard]] Timeline run_schedule(const PipelineSchedule& schedule, const PipelineShape& shape,
-                                    const std::vector<std::vector<ChunkTime>>& times, double transfer_s);
+                                    const std::vector<std::vector<ChunkTime>>& times,
+                                    double transfer_s);
 
 }  // namespace foreplan::simulator

@@ -1,10 +1,10 @@
 #pragma once
 // The plans that no other plan beats in step time, peak memory and GPUs at once.
 
+#include "simulator/plan/parallel_plan.hpp"
+
 #include <cstdint>
 #include <vector>
-
-#include "simulator/plan/parallel_plan.hpp"
 
 namespace foreplan::simulator {
 

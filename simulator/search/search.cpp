@@ -1,5 +1,8 @@
 #include "simulator/search/search.hpp"
 
+#include "core/assert.hpp"
+#include "simulator/schedule/schedule.hpp"
+
 #include <tbb/blocked_range.h>
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
@@ -8,9 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-
-#include "core/assert.hpp"
-#include "simulator/schedule/schedule.hpp"
 
 namespace foreplan::simulator {
 
@@ -53,7 +53,8 @@ Search::Search(const StepModel& model, const SearchSpace& space)
         continue;
       }
       Shape shape{pp, vpp, stage_layout(*model.job().model, pp, vpp), 1};
-      for (const auto& stage : shape.layout) shape.largest_chunk = std::max<int>(shape.largest_chunk, stage.largest_chunk);
+      for (const auto& stage : shape.layout)
+        shape.largest_chunk = std::max<int>(shape.largest_chunk, stage.largest_chunk);
       shapes_.push_back(std::move(shape));
     }
   }
@@ -79,8 +80,8 @@ Search::Search(const StepModel& model, const SearchSpace& space)
                   }
 }
 
-/// One block being priced: costs the shard when the first valid plan asks for it, then each pipeline
-/// shape once, then every ZeRO stage and recompute policy by arithmetic.
+/// One block being priced: costs the shard when the first valid plan asks for it, then each
+/// pipeline shape once, then every ZeRO stage and recompute policy by arithmetic.
 struct Search::BlockRun {
   const Search& search;
   const SearchOptions& options;
@@ -93,17 +94,24 @@ struct Search::BlockRun {
   double limit_bytes;
 
   BlockRun(const Search& s, std::size_t block, const SearchOptions& o, const Visitor& e)
-      : search(s), options(o), every(e), index(std::uint64_t{block} << 32), result(o.top_k),
+      : search(s),
+        options(o),
+        every(e),
+        index(std::uint64_t{block} << 32),
+        result(o.top_k),
         limit_bytes(memory_limit(s.model_, o)) {}
 
   void run(const Block& block) {
-    const std::size_t plans_per_shape = search.space_.zero.size() * schedule_choices() * search.space_.recompute.size();
+    const std::size_t plans_per_shape =
+        search.space_.zero.size() * schedule_choices() * search.space_.recompute.size();
     result.counters.enumerated += search.impossible_shapes_ * plans_per_shape;
     for (const Shape& shape : search.shapes_) run_shape(block, shape);
   }
 
  private:
-  [[nodiscard]] std::size_t schedule_choices() const { return std::max<std::size_t>(1, search.space_.schedules.size()); }
+  [[nodiscard]] std::size_t schedule_choices() const {
+    return std::max<std::size_t>(1, search.space_.schedules.size());
+  }
 
   void run_shape(const Block& block, const Shape& shape) {
     ParallelPlan plan = block.plan;
@@ -115,7 +123,8 @@ struct Search::BlockRun {
     plan.dp = divides ? static_cast<int>(block.gpus / model_ranks) : 1;
     const int default_choice = default_schedule(plan.vpp);
     for (std::size_t choice = 0; choice < schedule_choices(); ++choice) {
-      const int schedule = search.space_.schedules.empty() ? default_choice : search.space_.schedules[choice];
+      const int schedule =
+          search.space_.schedules.empty() ? default_choice : search.space_.schedules[choice];
       plan.schedule = static_cast<std::uint8_t>(schedule);
       plan.zero = search.space_.zero.front();
       plan.recompute = {};
@@ -134,7 +143,8 @@ struct Search::BlockRun {
     }
   }
 
-  /// No ZeRO stage of the space makes the framework accept the plan; its shard may not even be countable.
+  /// No ZeRO stage of the space makes the framework accept the plan; its shard may not even be
+  /// countable.
   [[nodiscard]] bool refused_at_every_stage(ParallelPlan plan) const {
     const FrameworkTraits& framework = search.model_.frameworks()[plan.framework];
     for (const ZeroStage zero : search.space_.zero) {
@@ -174,7 +184,8 @@ struct Search::BlockRun {
       plan.recompute = policy;
       ++result.counters.enumerated;
       ++index;
-      const bool valid = policy.layers_per_chunk <= shape.largest_chunk && !refuses(framework, plan, *search.model_.job().model) &&
+      const bool valid = policy.layers_per_chunk <= shape.largest_chunk &&
+                         !refuses(framework, plan, *search.model_.job().model) &&
                          (policy.granularity != RecomputeGranularity::selective ||
                           (policy.parts & search.model_parts_) != 0);
       if (valid) price(plan);
@@ -203,7 +214,8 @@ struct Search::BlockRun {
   }
 };
 
-SearchResult Search::run_block(std::size_t block, const SearchOptions& options, const Visitor& every) const {
+SearchResult Search::run_block(std::size_t block, const SearchOptions& options,
+                               const Visitor& every) const {
   BlockRun run(*this, block, options, every);
   run.run(blocks_[block]);
   return std::move(run.result);
@@ -212,7 +224,8 @@ SearchResult Search::run_block(std::size_t block, const SearchOptions& options, 
 SearchResult Search::run(std::size_t first, std::size_t last, const SearchOptions& options,
                          const std::function<void(std::size_t)>& progress) const {
   FOREPLAN_ASSERT(first <= last && last <= blocks_.size(), "blocks exist");
-  // Orders are total and fronts unique, so per-thread results merge to the same answer in any order.
+  // Orders are total and fronts unique, so per-thread results merge to the same answer in any
+  // order.
   tbb::enumerable_thread_specific<SearchResult> partial(options.top_k);
   std::atomic<std::size_t> done{0};
   tbb::task_arena arena(options.threads > 0 ? options.threads : tbb::task_arena::automatic);

@@ -1,15 +1,15 @@
 #pragma once
 // Every valid plan of a space, scored; the best, the front, and what was done to find them.
 
+#include "simulator/search/front.hpp"
+#include "simulator/search/search_space.hpp"
+#include "simulator/step/step_model.hpp"
+
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
-
-#include "simulator/search/front.hpp"
-#include "simulator/search/search_space.hpp"
-#include "simulator/step/step_model.hpp"
 
 namespace foreplan::simulator {
 
@@ -37,23 +37,23 @@ struct SearchOptions {
   std::size_t top_k = 10;
   double memory_headroom = 0.03;  ///< share of usable memory to leave free
   int threads = 0;                ///< 0 = all cores
-  /// Replaces step time as what `top` is ordered by (e.g. distance to a wished plan). Optional; called
-  /// concurrently.
+  /// Replaces step time as what `top` is ordered by (e.g. distance to a wished plan). Optional;
+  /// called concurrently.
   std::function<double(const ParallelPlan&, const StepScore&)> objective;
 };
 
 struct SearchResult {
-  TopK top{10};            ///< feasible plans by step time (or the given objective)
-  ParetoFront front;       ///< feasible plans
-  TopK smallest{1};        ///< the plan that needs least memory, feasible or not (by peak bytes)
-  ScoreHistogram histogram;///< all scored plans
+  TopK top{10};              ///< feasible plans by step time (or the given objective)
+  ParetoFront front;         ///< feasible plans
+  TopK smallest{1};          ///< the plan that needs least memory, feasible or not (by peak bytes)
+  ScoreHistogram histogram;  ///< all scored plans
   SearchCounters counters;
   explicit SearchResult(std::size_t top_k) : top(top_k) {}
   void merge(const SearchResult& other);
 };
 
-/// A search over one space. Work is cut into blocks that share operator costs; blocks are independent
-/// and numbered, so any set of them can run anywhere and merge to the same result.
+/// A search over one space. Work is cut into blocks that share operator costs; blocks are
+/// independent and numbered, so any set of them can run anywhere and merge to the same result.
 class Search {
  public:
   /// Everything referred to must outlive the search.
@@ -88,8 +88,8 @@ class Search {
   const SearchSpace& space_;
   PartSet model_parts_ = 0;
   std::vector<Block> blocks_;
-  std::vector<Shape> shapes_;                 ///< every (pp, vpp) that the model's layers can fill
-  std::uint64_t impossible_shapes_ = 0;       ///< (pp, vpp) with more chunks than layers
+  std::vector<Shape> shapes_;            ///< every (pp, vpp) that the model's layers can fill
+  std::uint64_t impossible_shapes_ = 0;  ///< (pp, vpp) with more chunks than layers
 };
 
 /// Bytes that a plan may use: usable memory less the headroom.

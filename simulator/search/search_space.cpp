@@ -1,8 +1,8 @@
 #include "simulator/search/search_space.hpp"
 
-#include <algorithm>
-
 #include "simulator/step/unit_cost.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -43,9 +43,9 @@ std::vector<RecomputePolicy> default_policies(const models::ModelSpec& model,
                                               const std::vector<FrameworkTraits>& frameworks) {
   std::vector<RecomputePolicy> policies = {{}, {RecomputeGranularity::full, 0, 0}};
   const PartSet parts = parts_of(model);
-  const bool unfused = std::any_of(frameworks.begin(), frameworks.end(), [](const FrameworkTraits& f) {
-    return f.attention == models::AttentionKernel::unfused;
-  });
+  const bool unfused = std::any_of(
+      frameworks.begin(), frameworks.end(),
+      [](const FrameworkTraits& f) { return f.attention == models::AttentionKernel::unfused; });
   // With fused attention the core keeps next to nothing, so recomputing it saves little.
   if (unfused) policies.push_back(selective({"core_attn"}));
   policies.push_back(selective({"layernorm"}));
@@ -76,21 +76,25 @@ SearchSpace default_space(const Job& job, const std::vector<FrameworkTraits>& fr
   const int gpus = cluster.devices();
   SearchSpace space;
   space.gpus = {gpus};
-  // Beyond 64 ranks a tensor-parallel shard is too thin to compute; beyond the domain it is NIC-bound.
+  // Beyond 64 ranks a tensor-parallel shard is too thin to compute; beyond the domain it is
+  // NIC-bound.
   space.tp = powers_of_two(std::min({cluster.topology.scale_up_size, gpus, 64}));
   space.pp = divisors(gpus, std::min(model.layer_count(), 128));
   space.vpp = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12};
   constexpr std::int64_t kLongSequence = 16384;
-  space.cp = job.training.sequence_length >= kLongSequence ? powers_of_two(std::min(gpus, 32)) : std::vector<int>{1};
+  space.cp = job.training.sequence_length >= kLongSequence ? powers_of_two(std::min(gpus, 32))
+                                                           : std::vector<int>{1};
   const std::int64_t experts = most_experts(model);
   space.ep = experts > 0 ? divisors(static_cast<int>(std::min<std::int64_t>(experts, gpus)), 256)
                          : std::vector<int>{1};
-  space.etp = experts > 0 ? powers_of_two(std::min(cluster.topology.scale_up_size, 8)) : std::vector<int>{1};
+  space.etp = experts > 0 ? powers_of_two(std::min(cluster.topology.scale_up_size, 8))
+                          : std::vector<int>{1};
   space.micro_batch = {1, 2, 4, 8, 16};
   space.sequence_parallel = {false, true};
   for (const auto& framework : frameworks) {
     for (const ZeroStage stage : framework.zero_stages) {
-      if (std::find(space.zero.begin(), space.zero.end(), stage) == space.zero.end()) space.zero.push_back(stage);
+      if (std::find(space.zero.begin(), space.zero.end(), stage) == space.zero.end())
+        space.zero.push_back(stage);
     }
   }
   std::sort(space.zero.begin(), space.zero.end());
@@ -104,7 +108,8 @@ std::vector<RecomputePolicy> distinct_policies(const SearchSpace& space) {
   std::vector<RecomputePolicy> policies;
   const auto add = [&](RecomputePolicy policy) {
     policy.layers_per_chunk = 0;
-    if (std::find(policies.begin(), policies.end(), policy) == policies.end()) policies.push_back(policy);
+    if (std::find(policies.begin(), policies.end(), policy) == policies.end())
+      policies.push_back(policy);
   };
   for (const auto& policy : space.recompute) add(policy);
   if (space.every_full_depth) add({RecomputeGranularity::full, 0, 0});

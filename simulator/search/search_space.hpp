@@ -1,16 +1,17 @@
 #pragma once
 // The set of plans that a search looks through.
 
-#include <string>
-#include <vector>
-
 #include "simulator/frameworks/traits.hpp"
 #include "simulator/plan/validity.hpp"
 
+#include <string>
+#include <vector>
+
 namespace foreplan::simulator {
 
-/// Candidate values of every dimension. `dp` is not listed: it follows from the GPU count. The space is
-/// the product of the lists; combinations that a rule or the framework forbids are counted, not scored.
+/// Candidate values of every dimension. `dp` is not listed: it follows from the GPU count. The
+/// space is the product of the lists; combinations that a rule or the framework forbids are
+/// counted, not scored.
 struct SearchSpace {
   std::vector<int> gpus;
   std::vector<int> tp, pp, vpp, cp, ep, etp, micro_batch;
@@ -27,7 +28,8 @@ struct SearchSpace {
 /// The space that a practitioner would declare for this job: TP inside the scale-up domain, every
 /// divisor for PP, the framework's ZeRO stages, recompute none / per module / full at every depth,
 /// 16-bit (and FP8 where `precision` says so), CP from 16k tokens on, EP over the experts.
-[[nodiscard]] SearchSpace default_space(const Job& job, const std::vector<FrameworkTraits>& frameworks,
+[[nodiscard]] SearchSpace default_space(const Job& job,
+                                        const std::vector<FrameworkTraits>& frameworks,
                                         std::vector<Precision> precision);
 
 /// Policies of the space without depths of `full`: what a StepModel must be built with.

@@ -1,31 +1,37 @@
 #pragma once
 // Seconds of a step by kind, with their uncertainty and what they rest on.
 
+#include "simulator/cost/cost_model.hpp"
+
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
 
-#include "simulator/cost/cost_model.hpp"
-
 namespace foreplan::simulator {
 
-/// What the time is spent on. Communication kinds hold *exposed* time only: what compute does not hide.
+/// What the time is spent on. Communication kinds hold *exposed* time only: what compute does not
+/// hide.
 enum class CostKind : std::uint8_t {
   gemm,
   attention,
   elementwise,  ///< bandwidth-bound kernels
   recompute,    ///< compute repeated in backward
   host,         ///< launches that the device waits for
-  tp, cp, ep, pp, dp,
-  optimizer,    ///< parameter update and gradient norm
-  bubble,       ///< pipeline idle time
+  tp,
+  cp,
+  ep,
+  pp,
+  dp,
+  optimizer,  ///< parameter update and gradient norm
+  bubble,     ///< pipeline idle time
 };
 inline constexpr int kCostKindCount = static_cast<int>(CostKind::bubble) + 1;
 std::string_view name(CostKind kind);
 
-/// Seconds per kind; `error_s` is the half-width of the 90 % interval of each kind's sum (errors of one
-/// kind move together, since they come from the same fit); `basis_s` splits the device and wire time.
+/// Seconds per kind; `error_s` is the half-width of the 90 % interval of each kind's sum (errors of
+/// one kind move together, since they come from the same fit); `basis_s` splits the device and wire
+/// time.
 struct CostVector {
   std::array<double, kCostKindCount> time_s{};
   std::array<double, kCostKindCount> error_s{};
@@ -45,7 +51,9 @@ struct CostVector {
     for (std::size_t i = 0; i < basis_s.size(); ++i) basis_s[i] += times * other.basis_s[i];
   }
   [[nodiscard]] double& operator[](CostKind kind) { return time_s[static_cast<std::size_t>(kind)]; }
-  [[nodiscard]] double operator[](CostKind kind) const { return time_s[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] double operator[](CostKind kind) const {
+    return time_s[static_cast<std::size_t>(kind)];
+  }
   [[nodiscard]] double total_s() const {
     double sum = 0;
     for (const double t : time_s) sum += t;

@@ -1,10 +1,10 @@
 // PipelineCosts: stages, data-parallel traffic and transfers of one (shard, pp, vpp, dp).
 
-#include <algorithm>
-
 #include "simulator/plan/placement.hpp"
 #include "simulator/schedule/schedule.hpp"
 #include "simulator/step/step_model.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -12,11 +12,13 @@ namespace {
 /// Data-parallel collectives over the dense and the expert group of one plan.
 class DataParallelTraffic {
  public:
-  DataParallelTraffic(const CostModel& cost, const std::array<GroupPlacement, kParallelGroupCount>& groups)
+  DataParallelTraffic(const CostModel& cost,
+                      const std::array<GroupPlacement, kParallelGroupCount>& groups)
       : cost_(cost), groups_(groups) {}
 
   double time_s(CollectiveKind kind, double dense_bytes, double expert_bytes) const {
-    return one(kind, ParallelGroup::dense_dp, dense_bytes) + one(kind, ParallelGroup::expert_dp, expert_bytes);
+    return one(kind, ParallelGroup::dense_dp, dense_bytes) +
+           one(kind, ParallelGroup::expert_dp, expert_bytes);
   }
 
  private:
@@ -37,8 +39,10 @@ double optimizer_s(const CostModel& cost, const StateRules& rules, double elemen
   op.label = "adam";
   op.shape = RowShape{static_cast<std::int64_t>(elements), 1};
   op.input = op.output = DType::fp32;
-  op.bytes_read = Bytes{(rules.gradient_bytes + rules.master_bytes + rules.moment_bytes) * elements};
-  op.bytes_written = Bytes{(rules.master_bytes + rules.moment_bytes + rules.parameter_bytes) * elements};
+  op.bytes_read =
+      Bytes{(rules.gradient_bytes + rules.master_bytes + rules.moment_bytes) * elements};
+  op.bytes_written =
+      Bytes{(rules.master_bytes + rules.moment_bytes + rules.parameter_bytes) * elements};
   return cost.operator_cost(op).time_s;
 }
 
@@ -50,20 +54,27 @@ void add_unit(StageCost& stage, const UnitCost& unit, double count) {
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
 }
 
-UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const StateRules& rules, double dense, double expert) {
-  return {traffic.time_s(CollectiveKind::all_gather, rules.parameter_bytes * dense, rules.parameter_bytes * expert),
-          traffic.time_s(CollectiveKind::reduce_scatter, rules.gradient_bytes * dense, rules.gradient_bytes * expert)};
+UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const StateRules& rules, double dense,
+                         double expert) {
+  return {traffic.time_s(CollectiveKind::all_gather, rules.parameter_bytes * dense,
+                         rules.parameter_bytes * expert),
+          traffic.time_s(CollectiveKind::reduce_scatter, rules.gradient_bytes * dense,
+                         rules.gradient_bytes * expert)};
 }
 
-/// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state and the
-/// receivers gather it.
+/// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state
+/// and the receivers gather it.
 double transfer_s(const ParallelPlan& plan, const ShardCosts& shard, const GroupPlacement& pair,
-                  const GroupPlacement& tp, const FrameworkTraits& framework, const CostModel& cost) {
-  const bool scattered = framework.scatter_gather_transfers && plan.tp > 1 && !plan.sequence_parallel;
+                  const GroupPlacement& tp, const FrameworkTraits& framework,
+                  const CostModel& cost) {
+  const bool scattered =
+      framework.scatter_gather_transfers && plan.tp > 1 && !plan.sequence_parallel;
   const Bytes whole{shard.boundary_bytes};
   const Bytes sent = scattered ? whole / plan.tp : whole;
-  double time = cost.collective_cost({CollectiveKind::send_recv, ParallelGroup::pp, sent}, pair).time_s;
-  if (scattered) time += cost.collective_cost({CollectiveKind::all_gather, ParallelGroup::tp, whole}, tp).time_s;
+  double time =
+      cost.collective_cost({CollectiveKind::send_recv, ParallelGroup::pp, sent}, pair).time_s;
+  if (scattered)
+    time += cost.collective_cost({CollectiveKind::all_gather, ParallelGroup::tp, whole}, tp).time_s;
   return time;
 }
 
@@ -96,16 +107,20 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   if (plan.pp > 1) {
     const auto& pp = groups[static_cast<std::size_t>(ParallelGroup::pp)];
     const GroupPlacement pair{2, std::min(2, pp.ranks_per_node), pp.groups_sharing_nic};
-    out.transfer_s = transfer_s(plan, shard, pair, groups[static_cast<std::size_t>(ParallelGroup::tp)], framework, cost_);
+    out.transfer_s = transfer_s(
+        plan, shard, pair, groups[static_cast<std::size_t>(ParallelGroup::tp)], framework, cost_);
     if (shard.tied_table_parameters > 0) {
       const Bytes size{rules.gradient_bytes * shard.tied_table_parameters};
-      out.tied_sync_s = cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
+      out.tied_sync_s =
+          cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
     }
   }
   out.grad_norm_s = 0;
-  for (const ParallelGroup group : {ParallelGroup::dense_dp, ParallelGroup::tp, ParallelGroup::pp}) {
+  for (const ParallelGroup group :
+       {ParallelGroup::dense_dp, ParallelGroup::tp, ParallelGroup::pp}) {
     const auto& placement = groups[static_cast<std::size_t>(group)];
-    out.grad_norm_s += cost_.collective_cost({CollectiveKind::all_reduce, group, Bytes{4}}, placement).time_s;
+    out.grad_norm_s +=
+        cost_.collective_cost({CollectiveKind::all_reduce, group, Bytes{4}}, placement).time_s;
   }
 
   for (std::size_t i = 0; i < layout.size(); ++i) {
@@ -119,19 +134,23 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
       if (plan.pp > 1) stage.dense_parameters += shard.tied_table_parameters;
     }
     const double dense = stage.dense_parameters, expert = stage.expert_parameters;
-    stage.reduce_s = traffic.time_s(CollectiveKind::all_reduce, rules.gradient_bytes * dense, rules.gradient_bytes * expert);
+    stage.reduce_s = traffic.time_s(CollectiveKind::all_reduce, rules.gradient_bytes * dense,
+                                    rules.gradient_bytes * expert);
     const UnitTraffic whole = unit_traffic(traffic, rules, dense, expert);
     stage.scatter_s = whole.scatter_s;
     stage.gather_s = whole.gather_s;
     stage.optimizer_s[0] = optimizer_s(cost_, rules, dense + expert);
-    stage.optimizer_s[1] = optimizer_s(cost_, rules, dense / out.dense_shards + expert / out.expert_shards);
+    stage.optimizer_s[1] =
+        optimizer_s(cost_, rules, dense / out.dense_shards + expert / out.expert_shards);
     out.stages[i] = stage;
   }
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {
     const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
-    out.layer_traffic[kind] = unit_traffic(traffic, rules, unit.dense_parameters, unit.expert_parameters);
+    out.layer_traffic[kind] =
+        unit_traffic(traffic, rules, unit.dense_parameters, unit.expert_parameters);
   }
-  out.root_traffic = unit_traffic(traffic, rules, shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
+  out.root_traffic = unit_traffic(
+      traffic, rules, shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
 }
 
 }  // namespace foreplan::simulator

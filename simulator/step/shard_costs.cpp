@@ -1,13 +1,14 @@
 // ShardCosts: every operator and collective of one rank, costed once per shard shape.
 
-#include <algorithm>
-
 #include "simulator/plan/placement.hpp"
 #include "simulator/step/step_model.hpp"
 
+#include <algorithm>
+
 namespace foreplan::simulator {
 
-models::RankShape rank_shape(const ParallelPlan& plan, const Job& job, const FrameworkTraits& framework) {
+models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
+                             const FrameworkTraits& framework) {
   models::RankShape shape;
   shape.micro_batch = plan.micro_batch;
   shape.sequence_length = job.training.sequence_length;
@@ -24,8 +25,8 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job, const Fra
   shape.gradient = framework.states.gradient_bytes >= 4 ? DType::fp32 : shape.activation;
   // Hopper's FP8 GEMMs only take operands with k innermost, so weights are kept transposed as well;
   // Blackwell's take any layout (TransformerEngine is_non_tn_fp8_gemm_supported).
-  shape.fp8_keeps_transpose = job.cluster->device.architecture == "Hopper" ||
-                              job.cluster->device.architecture == "Ada";
+  shape.fp8_keeps_transpose =
+      job.cluster->device.architecture == "Hopper" || job.cluster->device.architecture == "Ada";
   shape.hidden_dropout = job.training.hidden_dropout;
   shape.attention_dropout = job.training.attention_dropout;
   shape.expert_imbalance = job.training.expert_imbalance;
@@ -36,7 +37,8 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job, const Fra
 
 namespace {
 
-/// Spare weight gradients: 2 bytes per element of every distinct weight shape (experts share theirs).
+/// Spare weight gradients: 2 bytes per element of every distinct weight shape (experts share
+/// theirs).
 double dummy_bytes(const UnitCost& unit, int local_experts) {
   return 2.0 * (unit.dense_parameters + unit.expert_parameters / std::max(local_experts, 1));
 }
@@ -74,7 +76,8 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
     shard.tied_table_parameters = with_table.parameters.dense - shard.head.dense_parameters;
   }
   if (framework.dummy_weight_gradients) {
-    shard.head_dummy_gradient_bytes = 2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
+    shard.head_dummy_gradient_bytes =
+        2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
   }
   if (framework.attention_mask_tensor) {
     const double s = static_cast<double>(job_.training.sequence_length);

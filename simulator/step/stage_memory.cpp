@@ -1,11 +1,11 @@
 // Peak memory of one stage: states, what is kept for the micro-batches in flight, the worst moment.
 
-#include <algorithm>
-
 #include "simulator/memory/constants.hpp"
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/schedule/schedule.hpp"
 #include "simulator/step/stage_terms.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -17,7 +17,8 @@ double kept_bytes(const PlanTerms& t, const StageLayers& layers) {
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
     const double policy_bytes = unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
-    kept += layers.layers[kind] * (recomputed * policy_bytes + (1 - recomputed) * unit.full_saved_bytes);
+    kept += layers.layers[kind] *
+            (recomputed * policy_bytes + (1 - recomputed) * unit.full_saved_bytes);
   }
   return kept;
 }
@@ -31,18 +32,20 @@ double transient_bytes(const PlanTerms& t, const StageLayers& layers) {
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
     double moment = unit.transient_bytes;
     if (t.plan.recompute.granularity != RecomputeGranularity::none) {
-      moment += unit.full_saved_bytes - unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
+      moment +=
+          unit.full_saved_bytes - unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
     }
     worst = std::max(worst, moment);
   }
   if (layers.embedding) worst = std::max(worst, t.shard.embedding.transient_bytes);
-  // A Python variable keeps the previous stage's tensor alive (Megatron-LM schedules, no interleaving).
+  // A Python variable keeps the previous stage's tensor alive (Megatron-LM schedules, no
+  // interleaving).
   if (t.plan.pp > 1 && t.plan.vpp == 1) worst += t.shard.boundary_bytes;
   return worst;
 }
 
-/// Unsharded parameters and gradients that live at once under ZeRO-3: the unit that computes and the
-/// one being gathered, plus the gradients of one unit; the root unit stays whole (FSDP2).
+/// Unsharded parameters and gradients that live at once under ZeRO-3: the unit that computes and
+/// the one being gathered, plus the gradients of one unit; the root unit stays whole (FSDP2).
 double gathered_bytes(const PlanTerms& t, const StageLayers& layers) {
   if (!t.shards_units()) return 0;
   const StateRules& rules = t.framework.states;
@@ -75,8 +78,10 @@ double workspace_bytes(const PlanTerms& t, const StageLayers& layers) {
 
 void add_states(const PlanTerms& t, const StageCost& cost, MemoryBreakdown& memory) {
   const StateRules& rules = t.framework.states;
-  const StateBytes dense = state_memory(rules, t.plan.zero, cost.dense_parameters, t.pipeline.dense_shards);
-  const StateBytes expert = state_memory(rules, t.plan.zero, cost.expert_parameters, t.pipeline.expert_shards);
+  const StateBytes dense =
+      state_memory(rules, t.plan.zero, cost.dense_parameters, t.pipeline.dense_shards);
+  const StateBytes expert =
+      state_memory(rules, t.plan.zero, cost.expert_parameters, t.pipeline.expert_shards);
   memory.parameters = dense.parameters + expert.parameters;
   memory.gradients = dense.gradients + expert.gradients;
   memory.optimizer_state = dense.optimizer + expert.optimizer;
@@ -102,7 +107,8 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   memory.transient = transient_bytes(t, layers);
   memory.gathered = gathered_bytes(t, layers);
   memory.workspace = workspace_bytes(t, layers);
-  memory.fragmentation = kFragmentationFraction * (memory.activations + memory.transient + memory.gathered);
+  memory.fragmentation =
+      kFragmentationFraction * (memory.activations + memory.transient + memory.gathered);
   memory.communication = t.pipeline.communicators * kCommunicatorBytes;
   memory.context = kContextBytes;
   return memory;

@@ -14,7 +14,8 @@ struct PlanTerms {
   const FrameworkTraits& framework;
   int policy;  ///< position in the model's policy list
 
-  /// Share of a stage's layers that the policy applies to: 1, or depth over chunk size for `full:N`.
+  /// Share of a stage's layers that the policy applies to: 1, or depth over chunk size for
+  /// `full:N`.
   [[nodiscard]] double recomputed_fraction(const StageLayers& layers) const;
   /// Parameters are gathered and gradients scattered unit by unit, every micro-batch.
   [[nodiscard]] bool shards_units() const { return plan.zero >= ZeroStage::gradients; }
@@ -37,6 +38,7 @@ struct StageTime {
 [[nodiscard]] double optimizer_step_s(const PlanTerms& terms);
 
 /// Peak memory of the first of the stages behind one layout entry (it has most in flight).
-[[nodiscard]] MemoryBreakdown stage_memory(const PlanTerms& terms, std::size_t stage, int pipeline_stage);
+[[nodiscard]] MemoryBreakdown stage_memory(const PlanTerms& terms, std::size_t stage,
+                                           int pipeline_stage);
 
 }  // namespace foreplan::simulator

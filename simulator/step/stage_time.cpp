@@ -1,8 +1,8 @@
 // Time of one stage and of the end of a step.
 
-#include <algorithm>
-
 #include "simulator/step/stage_terms.hpp"
+
+#include <algorithm>
 
 namespace foreplan::simulator {
 namespace {
@@ -14,11 +14,13 @@ double exposed_s(double traffic_s, double compute_s, double hidden_cost_fraction
   return traffic_s - hidden * (1 - hidden_cost_fraction);
 }
 
-/// Exposed traffic of FSDP / ZeRO-2 and 3 on one stage and micro-batch: each unit's gather runs beside
-/// the unit before it, its gradient scatter beside the unit after it; the root unit has no neighbour.
+/// Exposed traffic of FSDP / ZeRO-2 and 3 on one stage and micro-batch: each unit's gather runs
+/// beside the unit before it, its gradient scatter beside the unit after it; the root unit has no
+/// neighbour.
 double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double recomputed) {
   const bool gathers = t.plan.zero == ZeroStage::parameters;
-  const bool overlap_gather = t.framework.overlap_param_gather, overlap_reduce = t.framework.overlap_grad_reduce;
+  const bool overlap_gather = t.framework.overlap_param_gather,
+             overlap_reduce = t.framework.overlap_grad_reduce;
   const double contention = t.framework.hidden_cost_fraction;
   double exposed = 0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
@@ -27,7 +29,8 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
     const UnitTraffic& traffic = t.pipeline.layer_traffic[kind];
     const double gather = gathers ? traffic.gather_s : 0;
     const double backward_s =
-        unit.backward_s + recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
+        unit.backward_s +
+        recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
     double each = exposed_s(gather, overlap_gather ? unit.forward_s : 0, contention);
     each += exposed_s(gather + traffic.scatter_s, overlap_reduce ? backward_s : 0, contention);
     exposed += layers.layers[kind] * each;
@@ -81,20 +84,26 @@ double exposed_step_traffic_s(const PlanTerms& t) {
     double reduce = 0, gather = 0;
     switch (t.plan.zero) {
       case ZeroStage::replicated: reduce = cost.reduce_s; break;
-      case ZeroStage::optimizer: reduce = cost.scatter_s; gather = cost.gather_s; break;
+      case ZeroStage::optimizer:
+        reduce = cost.scatter_s;
+        gather = cost.gather_s;
+        break;
       case ZeroStage::gradients: gather = cost.gather_s; break;  // gradients went unit by unit
       case ZeroStage::parameters: break;
     }
-    // A later stage ends its last backward before the first stage does, and starts its first forward
-    // after it: that time hides its traffic. Its own compute hides traffic bucket by bucket only on the
-    // first stage; elsewhere a chunk is one bucket (Megatron-LM, bucketing is off for pp rank > 0).
+    // A later stage ends its last backward before the first stage does, and starts its first
+    // forward after it: that time hides its traffic. Its own compute hides traffic bucket by bucket
+    // only on the first stage; elsewhere a chunk is one bucket (Megatron-LM, bucketing is off for
+    // pp rank > 0).
     const double own = t.pipeline.layout[i].stage == 0 ? 1.0 : 1.0 - 1.0 / t.plan.vpp;
     const double slack_share = t.pipeline.idle_share;
     const double backward_s = t.framework.overlap_grad_reduce ? own * cost.backward_s : 0;
     const double forward_s = t.framework.overlap_param_gather ? own * cost.forward_s : 0;
     double exposed = exposed_s(reduce, backward_s, t.framework.hidden_cost_fraction) +
                      exposed_s(gather, forward_s, t.framework.hidden_cost_fraction);
-    exposed -= std::min(exposed, slack_share * (earlier_backward + (t.framework.overlap_param_gather ? earlier_forward : 0)));
+    exposed -=
+        std::min(exposed, slack_share * (earlier_backward +
+                                         (t.framework.overlap_param_gather ? earlier_forward : 0)));
     worst = std::max(worst, exposed);
     earlier_forward += t.pipeline.layout[i].repeats * cost.forward_s;
     earlier_backward += t.pipeline.layout[i].repeats * cost.backward_s;

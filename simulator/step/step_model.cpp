@@ -1,11 +1,11 @@
 #include "simulator/step/step_model.hpp"
 
+#include "core/assert.hpp"
+#include "simulator/step/stage_terms.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-
-#include "core/assert.hpp"
-#include "simulator/step/stage_terms.hpp"
 
 namespace foreplan::simulator {
 
@@ -16,10 +16,12 @@ std::string_view name(CostKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-StepModel::StepModel(const Job& job, const CostModel& cost, std::span<const FrameworkTraits> frameworks,
+StepModel::StepModel(const Job& job, const CostModel& cost,
+                     std::span<const FrameworkTraits> frameworks,
                      std::vector<RecomputePolicy> policies)
     : job_(job), cost_(cost), frameworks_(frameworks), policies_(std::move(policies)) {
-  FOREPLAN_ASSERT(policies_.size() <= kMaxPolicies, "more recompute policies than a search may mix");
+  FOREPLAN_ASSERT(policies_.size() <= kMaxPolicies,
+                  "more recompute policies than a search may mix");
   usable_bytes_ = usable_memory(job.cluster->device).value;
 }
 
@@ -37,8 +39,8 @@ namespace {
 /// Step time from its stages: the busiest stage works through all micro-batches, and waits once for
 /// the others (the schedule says for which share of their time).
 struct StepSum {
-  double busiest_s = 0;   ///< one micro-batch on the busiest stage
-  double others_s = 0;    ///< one micro-batch on all other stages together
+  double busiest_s = 0;  ///< one micro-batch on the busiest stage
+  double others_s = 0;   ///< one micro-batch on all other stages together
   std::size_t critical = 0;
 };
 
@@ -59,13 +61,14 @@ StepSum sum_stages(const PlanTerms& terms) {
 
 /// Hidden transfers still cost once on the way in and once on the way out of the pipeline.
 double ramp_transfers_s(const PlanTerms& terms) {
-  return terms.pipeline.transfer_hidden ? 2.0 * (terms.plan.pp - 1) * terms.pipeline.transfer_s : 0.0;
+  return terms.pipeline.transfer_hidden ? 2.0 * (terms.plan.pp - 1) * terms.pipeline.transfer_s
+                                        : 0.0;
 }
 
 }  // namespace
 
-StepScore StepModel::score(const ParallelPlan& plan, const ShardCosts& shard, const PipelineCosts& pipeline,
-                           int policy) const {
+StepScore StepModel::score(const ParallelPlan& plan, const ShardCosts& shard,
+                           const PipelineCosts& pipeline, int policy) const {
   const PlanTerms terms{plan, shard, pipeline, frameworks_[plan.framework], policy};
   const StepSum sum = sum_stages(terms);
   StepScore score;
@@ -82,8 +85,9 @@ StepScore StepModel::score(const ParallelPlan& plan, const ShardCosts& shard, co
 
 namespace {
 
-// Data loading, logging, jitter between ranks, clock changes: what the model leaves out. Repeated public
-// measurements of one configuration differ by 0-5 %; kept wider until calibrated against runs.
+// Data loading, logging, jitter between ranks, clock changes: what the model leaves out. Repeated
+// public measurements of one configuration differ by 0-5 %; kept wider until calibrated against
+// runs.
 constexpr double kUnmodelledError = 0.08;
 // Exposed data-parallel and stage-to-stage traffic comes from the collective model.
 constexpr double kTrafficError = 0.40;
@@ -124,7 +128,8 @@ double executed_flops(const PlanTerms& t) {
     for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
       const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
       stage += layers.layers[kind] *
-               (unit.tensor_flops + recomputed * unit.policies[static_cast<std::size_t>(t.policy)].tensor_flops);
+               (unit.tensor_flops +
+                recomputed * unit.policies[static_cast<std::size_t>(t.policy)].tensor_flops);
     }
     if (layers.head) stage += t.shard.head.tensor_flops;
     per_micro_batch += layers.repeats * stage;
@@ -167,7 +172,8 @@ StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore
   time.bubble_fraction = bubble_s / time.step_time_s;
 
   const double half = std::hypot(cost.total_error_s(), kUnmodelledError * time.step_time_s);
-  // The interval is symmetric in log time: a plan is as easily 1.3 times slower as 1.3 times faster.
+  // The interval is symmetric in log time: a plan is as easily 1.3 times slower as 1.3 times
+  // faster.
   const double factor = 1 + half / time.step_time_s;
   time.low_s = time.step_time_s / factor;
   time.high_s = time.step_time_s * factor;
@@ -198,10 +204,10 @@ StepReport StepModel::explain(const ParallelPlan& plan) const {
                                stage_memory(terms, i, stage)});
     }
   }
-  const auto busiest = std::max_element(
-      report.stages.begin(), report.stages.end(), [](const StageReport& a, const StageReport& b) {
-        return a.memory.device_total() < b.memory.device_total();
-      });
+  const auto busiest = std::max_element(report.stages.begin(), report.stages.end(),
+                                        [](const StageReport& a, const StageReport& b) {
+                                          return a.memory.device_total() < b.memory.device_total();
+                                        });
   report.memory = busiest->memory;
   return report;
 }

@@ -2,13 +2,9 @@
 // One training step of one plan: its time, its memory, and where both go.
 //
 // Work is split by what it depends on, so that a search pays for each part once:
-//   ShardCosts     tp, sp, cp, ep, etp, micro-batch, precision, framework  (operators are costed here)
-//   PipelineCosts  + pp, vpp, dp, schedule                                 (stages are summed here)
-//   StepScore      + ZeRO stage, recompute policy                          (arithmetic only)
-
-#include <memory>
-#include <span>
-#include <vector>
+//   ShardCosts     tp, sp, cp, ep, etp, micro-batch, precision, framework  (operators are costed
+//   here) PipelineCosts  + pp, vpp, dp, schedule                                 (stages are summed
+//   here) StepScore      + ZeRO stage, recompute policy                          (arithmetic only)
 
 #include "simulator/cost/cost_model.hpp"
 #include "simulator/frameworks/traits.hpp"
@@ -16,6 +12,10 @@
 #include "simulator/plan/stage_layout.hpp"
 #include "simulator/plan/validity.hpp"
 #include "simulator/step/unit_cost.hpp"
+
+#include <memory>
+#include <span>
+#include <vector>
 
 namespace foreplan::simulator {
 
@@ -34,10 +34,10 @@ struct ShardCosts {
 struct StageCost {
   double forward_s = 0, backward_s = 0;  ///< per micro-batch, all chunks, nothing recomputed
   double dense_parameters = 0, expert_parameters = 0, fp8_copy_bytes = 0;
-  double reduce_s = 0;       ///< gradients once: all_reduce for ZeRO-0
-  double scatter_s = 0;      ///< gradients once: reduce_scatter
-  double gather_s = 0;       ///< parameters once: all_gather
-  double optimizer_s[2] = {};///< update of everything / of the shard
+  double reduce_s = 0;         ///< gradients once: all_reduce for ZeRO-0
+  double scatter_s = 0;        ///< gradients once: reduce_scatter
+  double gather_s = 0;         ///< parameters once: all_gather
+  double optimizer_s[2] = {};  ///< update of everything / of the shard
 };
 
 /// Collectives of FSDP / ZeRO-2 and 3 around one unit.
@@ -47,10 +47,10 @@ struct UnitTraffic {
 
 struct PipelineCosts {
   std::span<const StageLayers> layout;
-  std::vector<StageCost> stages;      ///< by position in `layout`; reused from plan to plan
+  std::vector<StageCost> stages;  ///< by position in `layout`; reused from plan to plan
   UnitTraffic layer_traffic[kMaxLayerKinds];
-  UnitTraffic root_traffic;           ///< embedding and head
-  double transfer_s = 0;              ///< one stage-to-stage message
+  UnitTraffic root_traffic;  ///< embedding and head
+  double transfer_s = 0;     ///< one stage-to-stage message
   double grad_norm_s = 0, tied_sync_s = 0;
   int dense_shards = 1, expert_shards = 1;
   int communicators = 0;
@@ -61,15 +61,15 @@ struct PipelineCosts {
 
 struct StepScore {
   double step_time_s = 0;
-  double peak_bytes = 0;        ///< device total on the busiest rank
-  int critical_stage = 0;       ///< position in the layout
+  double peak_bytes = 0;   ///< device total on the busiest rank
+  int critical_stage = 0;  ///< position in the layout
 };
 
 /// Step time by kind; the kinds add up to `step_time_s`.
 struct StepBreakdown {
   CostVector cost;
   double step_time_s = 0;
-  double low_s = 0, high_s = 0;     ///< 90 % interval
+  double low_s = 0, high_s = 0;  ///< 90 % interval
   std::int64_t micro_batches = 0;
   double stage_forward_s = 0, stage_backward_s = 0;  ///< busiest stage, one micro-batch
   double transfer_s = 0;
@@ -91,8 +91,8 @@ struct StageReport {
 struct StepReport {
   ParallelPlan plan;
   StepBreakdown time;
-  MemoryBreakdown memory;            ///< of the busiest stage
-  std::vector<StageReport> stages;   ///< all pipeline stages
+  MemoryBreakdown memory;           ///< of the busiest stage
+  std::vector<StageReport> stages;  ///< all pipeline stages
 };
 
 /// Prices plans for one job. Immutable after construction; safe to share between threads.

@@ -92,7 +92,8 @@ class Costing {
     total.add(kind_of(use.collective.group), e);
   }
 
-  /// Soft maximum (4-norm) of device and host time: see modelling of host-bound layers in docs/model.md.
+  /// Soft maximum (4-norm) of device and host time: see modelling of host-bound layers in
+  /// docs/model.md.
   void add_host(int launches, double device_s, CostVector& total) const {
     const double host_s = launches * context_.framework->host_time_per_kernel_s;
     if (host_s <= 0) return;
@@ -118,7 +119,8 @@ double tensor_flops(const RankGraph& graph, Take take) {
   return sum;
 }
 
-PolicyCost cost_policy(const RankGraph& graph, const Costing& costing, const RecomputePolicy& policy) {
+PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
+                       const RecomputePolicy& policy) {
   PolicyCost cost;
   switch (policy.granularity) {
     case RecomputeGranularity::none: cost.saved_bytes = models::saved_bytes(graph, 0).value; break;

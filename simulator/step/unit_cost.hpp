@@ -1,13 +1,14 @@
 #pragma once
-// One unit of a model (a kind of layer, the embedding, the head) costed for one rank and micro-batch.
-
-#include <array>
-#include <span>
+// One unit of a model (a kind of layer, the embedding, the head) costed for one rank and
+// micro-batch.
 
 #include "models/rank_graph.hpp"
 #include "simulator/frameworks/traits.hpp"
 #include "simulator/plan/parallel_plan.hpp"
 #include "simulator/step/cost_vector.hpp"
+
+#include <array>
+#include <span>
 
 namespace foreplan::simulator {
 
@@ -17,21 +18,21 @@ inline constexpr int kMaxPolicies = 12;
 
 /// What a recompute policy changes.
 struct PolicyCost {
-  double saved_bytes = 0;     ///< kept per micro-batch
-  double recompute_s = 0;     ///< extra backward time, all kinds
-  double tensor_flops = 0;    ///< FLOPs of GEMMs and attention executed again
-  CostVector extra;           ///< the same by kind
+  double saved_bytes = 0;   ///< kept per micro-batch
+  double recompute_s = 0;   ///< extra backward time, all kinds
+  double tensor_flops = 0;  ///< FLOPs of GEMMs and attention executed again
+  CostVector extra;         ///< the same by kind
 };
 
 struct UnitCost {
   CostVector forward, backward;  ///< nothing recomputed
   double forward_s = 0, backward_s = 0;
-  double tensor_flops = 0;         ///< of GEMMs and attention, forward and backward
+  double tensor_flops = 0;                        ///< of GEMMs and attention, forward and backward
   std::array<PolicyCost, kMaxPolicies> policies;  ///< by position in the search's policy list
-  double full_saved_bytes = 0;     ///< kept when nothing is recomputed
+  double full_saved_bytes = 0;                    ///< kept when nothing is recomputed
   double transient_bytes = 0;
   double dense_parameters = 0, expert_parameters = 0;
-  double fp8_copy_bytes = 0;       ///< quantised weights, transposes included
+  double fp8_copy_bytes = 0;  ///< quantised weights, transposes included
 };
 
 /// Costs of the collectives and kernels around a plan's rank.
@@ -43,9 +44,10 @@ struct UnitContext {
   std::span<const RecomputePolicy> policies;  ///< none, selective or full; at most kMaxPolicies
 };
 
-/// Costs a unit. Device and host run side by side within a pass: the longer one wins, softened near a
-/// tie, and the excess of the host is `CostKind::host`. A collective that the framework hides behind an
-/// operator costs what sticks out plus the framework's `hidden_cost_fraction` of what is hidden.
+/// Costs a unit. Device and host run side by side within a pass: the longer one wins, softened near
+/// a tie, and the excess of the host is `CostKind::host`. A collective that the framework hides
+/// behind an operator costs what sticks out plus the framework's `hidden_cost_fraction` of what is
+/// hidden.
 [[nodiscard]] UnitCost cost_unit(const models::RankGraph& graph, const UnitContext& context);
 
 }  // namespace foreplan::simulator

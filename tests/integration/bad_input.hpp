@@ -1,15 +1,15 @@
 #pragma once
 // One wrong input, and the shape that every refusal must have.
 
+#include "tests/integration/program.hpp"
+#include "tests/unit/results/store_fixture.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 #include <vector>
-
-#include "tests/integration/program.hpp"
-#include "tests/unit/results/store_fixture.hpp"
 
 namespace foreplan::testing_program {
 
@@ -25,7 +25,8 @@ struct BadInput {
 
 inline void PrintTo(const BadInput& input, std::ostream* out) { *out << input.name; }
 
-/// A scenario by its lines, which the tests count on: model 1, cluster 2, length 4, batch 5, rest 6.
+/// A scenario by its lines, which the tests count on: model 1, cluster 2, length 4, batch 5,
+/// rest 6.
 struct ScenarioLines {
   std::string model = "model: llama3-8b";
   std::string cluster = "cluster: 8xH100";
@@ -37,9 +38,12 @@ struct ScenarioLines {
   }
 };
 
-inline BadInput bad_scenario(std::string name, const ScenarioLines& lines, std::vector<Refusal> refusals,
-                             std::string verb = "recommend") {
-  return {std::move(name), {std::move(verb), "s.yaml"}, {{"s.yaml", lines.text()}}, std::move(refusals)};
+inline BadInput bad_scenario(std::string name, const ScenarioLines& lines,
+                             std::vector<Refusal> refusals, std::string verb = "recommend") {
+  return {std::move(name),
+          {std::move(verb), "s.yaml"},
+          {{"s.yaml", lines.text()}},
+          std::move(refusals)};
 }
 
 /// Exit code 2, nothing on stdout, no file made or changed, one line for each mistake and no other.
@@ -55,7 +59,8 @@ inline void expect_refusal(const BadInput& input) {
   ASSERT_EQ(lines.size(), input.refusals.size()) << outcome.err;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     EXPECT_THAT(lines[i], ::testing::StartsWith("foreplan: "));
-    for (const std::string& part : input.refusals[i]) EXPECT_THAT(lines[i], ::testing::HasSubstr(part));
+    for (const std::string& part : input.refusals[i])
+      EXPECT_THAT(lines[i], ::testing::HasSubstr(part));
   }
 }
 

@@ -1,11 +1,5 @@
 // A whole profile from the shipped measurements: fitted, held out, stored, read back, planned with.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdlib>
-#include <fstream>
-
 #include "models/catalogue.hpp"
 #include "models/rank_graph.hpp"
 #include "results/measurement_file.hpp"
@@ -16,6 +10,12 @@
 #include "simulator/calibration/profile.hpp"
 #include "simulator/cost/calibrated.hpp"
 #include "simulator/cost/datasheet.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
 
 namespace foreplan {
 namespace {
@@ -121,7 +121,8 @@ TEST_F(CalibrationTest, AFileOfAnotherDeviceOrADamagedOneIsRefused) {
 
 TEST_F(CalibrationTest, EveryOperatorOfALayerHasAFinitePositiveCost) {
   auto cluster = *scenarios::find_cluster("2x8xL40S");
-  auto datasheet = make_datasheet_cost(cluster, *datasheet_efficiencies(cluster.device.architecture));
+  auto datasheet =
+      make_datasheet_cost(cluster, *datasheet_efficiencies(cluster.device.architecture));
   const auto cost = make_calibrated_cost(cluster, held_out_, std::move(datasheet));
   const auto model = *models::find_model("llama3-8b");
   for (const int micro_batch : {1, 16}) {
@@ -129,7 +130,8 @@ TEST_F(CalibrationTest, EveryOperatorOfALayerHasAFinitePositiveCost) {
     shape.micro_batch = micro_batch;
     shape.sequence_length = 8192;
     shape.vocabulary = model.vocabulary;
-    for (const Operator& op : models::layer_graph(model, model.layer_kinds.front(), shape).operators) {
+    for (const Operator& op :
+         models::layer_graph(model, model.layer_kinds.front(), shape).operators) {
       const Estimate e = cost->operator_cost(op);
       EXPECT_TRUE(std::isfinite(e.time_s) && e.time_s > 0) << op.label;
       EXPECT_GT(e.relative_error, 0) << op.label;
@@ -137,7 +139,8 @@ TEST_F(CalibrationTest, EveryOperatorOfALayerHasAFinitePositiveCost) {
   }
   double before = 0;
   for (double bytes = 8; bytes < 1e10; bytes *= 4) {
-    const Estimate e = cost->collective_cost({CollectiveKind::all_reduce, ParallelGroup::dense_dp, Bytes{bytes}}, {16, 8, 1});
+    const Estimate e = cost->collective_cost(
+        {CollectiveKind::all_reduce, ParallelGroup::dense_dp, Bytes{bytes}}, {16, 8, 1});
     EXPECT_TRUE(std::isfinite(e.time_s));
     EXPECT_GE(e.time_s, before);
     before = e.time_s;

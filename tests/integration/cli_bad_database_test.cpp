@@ -1,20 +1,21 @@
 // Databases that cannot be used, and output that cannot be written.
 
-#include <sqlite3.h>
-
 #include "tests/integration/bad_input.hpp"
+
+#include <sqlite3.h>
 
 namespace foreplan::testing_program {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using results::testing_rows::contents;
 using results::testing_rows::snapshot;
 using results::testing_rows::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 /// Few plans, so that a sweep takes no time.
-const std::vector<std::string> kSmallSpace = {"--tp", "1,2", "--pp", "1", "--micro-batch", "1", "--recompute", "none,full"};
+const std::vector<std::string> kSmallSpace = {"--tp",          "1,2", "--pp",        "1",
+                                              "--micro-batch", "1",   "--recompute", "none,full"};
 
 std::vector<std::string> sweep_into(const std::string& database) {
   std::vector<std::string> arguments = {"sweep", "s.yaml", "--db", database};
@@ -25,7 +26,8 @@ std::vector<std::string> sweep_into(const std::string& database) {
 void execute_sql(const fs::path& file, const char* sql) {
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open(file.c_str(), &database), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(database, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+  EXPECT_EQ(sqlite3_exec(database, sql, nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(database);
   EXPECT_EQ(sqlite3_close(database), SQLITE_OK);
 }
 
@@ -35,7 +37,8 @@ class BadDatabase : public ::testing::Test {
 
   [[nodiscard]] fs::path file(const std::string& name) const { return folder_.path() / name; }
   Outcome run(std::vector<std::string> arguments, Output output = Output::caught) const {
-    return run_program({.arguments = std::move(arguments), .folder = folder_.path(), .output = output});
+    return run_program(
+        {.arguments = std::move(arguments), .folder = folder_.path(), .output = output});
   }
   /// A database of one run.
   void make_database(const std::string& name) const {
@@ -43,13 +46,15 @@ class BadDatabase : public ::testing::Test {
     execute_sql(file(name), "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;");
   }
   /// Both verbs that open a database refuse, saying `parts`, and leave every file as it was.
-  void expect_both_refuse(const std::string& database, const std::vector<std::string>& parts) const {
+  void expect_both_refuse(const std::string& database,
+                          const std::vector<std::string>& parts) const {
     const auto before = snapshot(folder_.path());
     for (const auto& arguments : {sweep_into(database), {"show", "--db", database}}) {
       const Outcome outcome = run(arguments);
       EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << outcome.out;
       EXPECT_EQ(outcome.out, "");
-      for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part)) << arguments[0];
+      for (const std::string& part : parts)
+        EXPECT_THAT(outcome.err, HasSubstr(part)) << arguments[0];
       EXPECT_EQ(snapshot(folder_.path()), before) << arguments[0];
     }
   }
@@ -63,7 +68,8 @@ TEST_F(BadDatabase, ATextFileIsLeftAlone) {
 }
 
 TEST_F(BadDatabase, ADatabaseOfAnotherProgramIsLeftAlone) {
-  execute_sql(file("other.db"), "CREATE TABLE people(name TEXT); INSERT INTO people VALUES ('Ada');");
+  execute_sql(file("other.db"),
+              "CREATE TABLE people(name TEXT); INSERT INTO people VALUES ('Ada');");
   expect_both_refuse("other.db", {"other.db: ", "nothing was changed"});
 }
 
@@ -96,9 +102,13 @@ TEST_F(BadDatabase, AFolderThatIsMissingIsNotMade) {
   expect_both_refuse("no/such/x.db", {"no/such/x.db: cannot open the database: "});
 }
 
-TEST_F(BadDatabase, AFolderIsNoDatabase) { expect_both_refuse(".", {".: ", "directory", "path of a file"}); }
+TEST_F(BadDatabase, AFolderIsNoDatabase) {
+  expect_both_refuse(".", {".: ", "directory", "path of a file"});
+}
 
-TEST_F(BadDatabase, WhereNobodyCanWriteTheCauseIsTold) { expect_both_refuse("/proc/x.db", {"/proc/x.db: cannot open"}); }
+TEST_F(BadDatabase, WhereNobodyCanWriteTheCauseIsTold) {
+  expect_both_refuse("/proc/x.db", {"/proc/x.db: cannot open"});
+}
 
 TEST_F(BadDatabase, ToShowAMissingOneDoesNotMakeIt) {
   const auto before = snapshot(folder_.path());
@@ -123,21 +133,25 @@ TEST_F(BadDatabase, ABadScenarioMakesNoDatabase) {
 }
 
 TEST_F(BadDatabase, AFullDiskLosesNothingAndTheSameCommandGoesOn) {
-  const std::vector<std::string> whole = {"sweep", "s.yaml", "--db", "whole.db", "--keep", "all", "--json"};
+  const std::vector<std::string> whole = {"sweep",  "s.yaml", "--db",  "whole.db",
+                                          "--keep", "all",    "--json"};
   const Outcome expected = run(whole);
   ASSERT_EQ(expected.exit_code, 0) << expected.err;
   auto limited = whole;
   limited[3] = "limited.db";
   // Half of what the whole run needs: some chunks fit, the others do not.
   const rlim_t limit = fs::file_size(file("whole.db")) / 2;
-  const Outcome cut = run_program({.arguments = limited, .folder = folder_.path(), .most_file_bytes = limit});
+  const Outcome cut =
+      run_program({.arguments = limited, .folder = folder_.path(), .most_file_bytes = limit});
   EXPECT_EQ(cut.exit_code, 2);
   EXPECT_EQ(cut.out, "");
-  EXPECT_THAT(cut.err, AllOf(HasSubstr("limited.db: cannot store chunk "), HasSubstr("run the same command again")));
+  EXPECT_THAT(cut.err, AllOf(HasSubstr("limited.db: cannot store chunk "),
+                             HasSubstr("run the same command again")));
   const Outcome resumed = run(limited);
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, ::testing::Not(HasSubstr("\"resumed_chunks\": 0,")));
-  const std::vector<std::string> show = {"show", "--run", "1", "--plans", "all", "--limit", "1000000", "--db"};
+  const std::vector<std::string> show = {"show", "--run",   "1",       "--plans",
+                                         "all",  "--limit", "1000000", "--db"};
   const auto shown = [&](const std::string& database) {
     auto arguments = show;
     arguments.push_back(database);
@@ -150,14 +164,21 @@ TEST_F(BadDatabase, AFullDiskLosesNothingAndTheSameCommandGoesOn) {
 // ---- output ---------------------------------------------------------------------------------------
 
 TEST_F(BadDatabase, OutputThatCannotBeWrittenIsAFailureOfTheEnvironment) {
-  const std::vector<std::vector<std::string>> commands = {
-      {}, {"--help"}, {"--version"}, {"sweep", "--help"}, {"models"}, {"devices", "H100"}, {"recommend", "s.yaml"},
-      {"recommend", "s.yaml", "--json"}, {"simulate", "s.yaml", "--tp", "8"}};
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"--help"},
+                                                          {"--version"},
+                                                          {"sweep", "--help"},
+                                                          {"models"},
+                                                          {"devices", "H100"},
+                                                          {"recommend", "s.yaml"},
+                                                          {"recommend", "s.yaml", "--json"},
+                                                          {"simulate", "s.yaml", "--tp", "8"}};
   for (const auto& command : commands) {
     for (const Output output : {Output::closed, Output::full_disk}) {
       const Outcome outcome = run(command, output);
       EXPECT_EQ(outcome.exit_code, 3) << ::testing::PrintToString(command);
-      EXPECT_EQ(outcome.err, "foreplan: cannot write to standard output\n") << ::testing::PrintToString(command);
+      EXPECT_EQ(outcome.err, "foreplan: cannot write to standard output\n")
+          << ::testing::PrintToString(command);
     }
   }
 }

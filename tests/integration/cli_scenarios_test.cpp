@@ -1,11 +1,11 @@
 // The shipped scenarios are answered, and the answers are ones that a practitioner would believe.
 
-#include <gmock/gmock.h>
+#include "tests/integration/program.hpp"
 
-#include <cctype>
+#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/integration/program.hpp"
+#include <cctype>
 
 namespace foreplan::testing_program {
 namespace {
@@ -30,8 +30,10 @@ TEST_P(ShippedScenario, IsAnsweredWithAPlanThatFits) {
   const Json& best = out["best"];
   const Json& cluster = out["question"]["cluster"];
   EXPECT_LE(best["plan"]["tp"].get<int>(), cluster["scale_up_size"].get<int>());
-  const double limit = best["usable_memory_bytes"].get<double>() * (1 - out["question"]["memory_headroom_fraction"].get<double>());
-  for (const Json& report : out["top"]) EXPECT_LE(report["memory"]["device_total_bytes"].get<double>(), limit);
+  const double limit = best["usable_memory_bytes"].get<double>() *
+                       (1 - out["question"]["memory_headroom_fraction"].get<double>());
+  for (const Json& report : out["top"])
+    EXPECT_LE(report["memory"]["device_total_bytes"].get<double>(), limit);
   // Nobody has trained above 70 % of the peak with causal attention counted as it is computed.
   EXPECT_GT(best["mfu_causal_fraction"].get<double>(), 0.10);
   EXPECT_LT(best["mfu_causal_fraction"].get<double>(), 0.70);
@@ -46,12 +48,14 @@ std::string stem(const ::testing::TestParamInfo<std::string>& scenario) {
 INSTANTIATE_TEST_SUITE_P(All, ShippedScenario, ::testing::ValuesIn(shipped()), stem);
 
 TEST(ShippedScenarios, Llama70BOn64H100IsPlannedAsPublishedRunsAre) {
-  const Outcome outcome =
-      run_program({.arguments = {"recommend", FOREPLAN_SOURCE_DIR "/scenarios/llama3-70b-64xh100.yaml", "--json"}});
+  const Outcome outcome = run_program(
+      {.arguments = {"recommend", FOREPLAN_SOURCE_DIR "/scenarios/llama3-70b-64xh100.yaml",
+                     "--json"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json best = Json::parse(outcome.out)["best"];
   EXPECT_LE(best["plan"]["tp"].get<int>(), 8);
-  EXPECT_GT(best["plan"]["tp"].get<int>() * best["plan"]["pp"].get<int>(), 1);  // 70B at 16-18 bytes needs more than one GPU
+  EXPECT_GT(best["plan"]["tp"].get<int>() * best["plan"]["pp"].get<int>(),
+            1);  // 70B at 16-18 bytes needs more than one GPU
   EXPECT_GT(best["headroom_bytes"].get<double>(), 0.03 * best["usable_memory_bytes"].get<double>());
   // The range of Megatron-LM, torchtitan and NeMo reports of 70B-class models on H100 in BF16.
   EXPECT_GT(best["mfu_fraction"].get<double>(), 0.35);
@@ -60,7 +64,8 @@ TEST(ShippedScenarios, Llama70BOn64H100IsPlannedAsPublishedRunsAre) {
 
 TEST(ShippedScenarios, HalfTheNetworkIsNeverFaster) {
   const auto step = [](const std::string& name) {
-    const Outcome outcome = run_program({.arguments = {"recommend", FOREPLAN_SOURCE_DIR "/scenarios/" + name, "--json"}});
+    const Outcome outcome = run_program(
+        {.arguments = {"recommend", FOREPLAN_SOURCE_DIR "/scenarios/" + name, "--json"}});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return Json::parse(outcome.out)["best"]["step_time_s"].get<double>();
   };

@@ -1,11 +1,10 @@
 // The verbs as documented: help, examples that run, JSON with its keys, text that says the same.
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "core/units_text.hpp"
 #include "tests/integration/bad_input.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace foreplan::testing_program {
 namespace {
@@ -16,12 +15,12 @@ using Json = nlohmann::json;
 using results::testing_rows::contents;
 using results::testing_rows::TemporaryFolder;
 
-const std::vector<std::string> kVerbs = {"recommend", "simulate",  "sweep",    "show",   "import",
+const std::vector<std::string> kVerbs = {"recommend", "simulate", "sweep",  "show",    "import",
                                          "calibrate", "validate", "models", "devices", "clusters"};
-/// Verbs whose examples need shipped files only, and not a person's measurements or a long fit. In this
-/// order, for `show` reads what `sweep` wrote.
-const std::vector<std::string> kVerbsOfShippedFiles = {"recommend", "simulate", "sweep", "show",
-                                                       "models", "devices", "clusters"};
+/// Verbs whose examples need shipped files only, and not a person's measurements or a long fit. In
+/// this order, for `show` reads what `sweep` wrote.
+const std::vector<std::string> kVerbsOfShippedFiles = {"recommend", "simulate", "sweep",   "show",
+                                                       "models",    "devices",  "clusters"};
 
 /// Command lines of the Examples section of a verb's help, without the program's name.
 std::vector<std::vector<std::string>> examples_in(const std::string& help) {
@@ -30,7 +29,8 @@ std::vector<std::vector<std::string>> examples_in(const std::string& help) {
   for (const std::string& line : lines_of(help)) {
     if (line.starts_with("Examples:")) inside = true;
     constexpr std::string_view kStart = "  foreplan ";
-    if (inside && line.starts_with(kStart)) commands.push_back(shell_words(line.substr(kStart.size())));
+    if (inside && line.starts_with(kStart))
+      commands.push_back(shell_words(line.substr(kStart.size())));
   }
   return commands;
 }
@@ -39,13 +39,16 @@ class Verbs : public ::testing::Test {
  protected:
   Verbs() {
     // What the examples name: the shipped scenarios, and a configuration of the person's own.
-    fs::create_directory_symlink(fs::path(FOREPLAN_SOURCE_DIR) / "scenarios", folder_.path() / "scenarios");
+    fs::create_directory_symlink(fs::path(FOREPLAN_SOURCE_DIR) / "scenarios",
+                                 folder_.path() / "scenarios");
     fs::create_directories(folder_.path() / "path/to");
     fs::copy_file(fs::path(FOREPLAN_SOURCE_DIR) / "tests/data/hf_variants/llama-null-kv.json",
                   folder_.path() / "path/to/config.json");
   }
   Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) const {
-    return run_program({.arguments = std::move(arguments), .folder = folder_.path(), .environment = std::move(environment)});
+    return run_program({.arguments = std::move(arguments),
+                        .folder = folder_.path(),
+                        .environment = std::move(environment)});
   }
   /// The answer to a question that has one.
   Outcome answer(std::vector<std::string> arguments) const {
@@ -65,7 +68,8 @@ class Verbs : public ::testing::Test {
 TEST_F(Verbs, AreAllListedByTheProgramAlone) {
   const Outcome alone = answer({});
   for (const std::string& verb : kVerbs) EXPECT_THAT(alone.out, HasSubstr("\n  " + verb + " "));
-  EXPECT_THAT(alone.out, HasSubstr("Exit codes: 0 done, 1 nothing fits, 2 bad input, 3 environment failed."));
+  EXPECT_THAT(alone.out,
+              HasSubstr("Exit codes: 0 done, 1 nothing fits, 2 bad input, 3 environment failed."));
   EXPECT_EQ(answer({"--help"}).out, alone.out);
 }
 
@@ -79,7 +83,10 @@ TEST_F(Verbs, HelpNamesTheVerbAndItsOptions) {
   for (const std::string& verb : kVerbs) {
     const std::string help = answer({verb, "--help"}).out;
     EXPECT_THAT(help, HasSubstr("Usage: foreplan " + verb)) << verb;
-    EXPECT_THAT(help, HasSubstr("--json")) << verb;
+    // A fit is written to a file, which is JSON already.
+    if (verb != "calibrate") {
+      EXPECT_THAT(help, HasSubstr("--json")) << verb;
+    }
     EXPECT_THAT(help, ::testing::ContainsRegex("\nExamples?:\n")) << verb;
   }
 }
@@ -98,12 +105,16 @@ TEST_F(Verbs, EveryExampleOfTheHelpRuns) {
 }
 
 TEST_F(Verbs, PrintNoEscapeCodesIntoAPipe) {
-  for (const std::vector<std::string>& environment : {std::vector<std::string>{}, {"NO_COLOR=1"}, {"TERM=xterm-256color"}}) {
+  for (const std::vector<std::string>& environment :
+       {std::vector<std::string>{}, {"NO_COLOR=1"}, {"TERM=xterm-256color"}}) {
     for (const std::vector<std::string>& command :
-         {std::vector<std::string>{"recommend", "scenarios/llama3-8b-8xh100.yaml"}, {"models", "llama3-8b"}, {"--help"},
+         {std::vector<std::string>{"recommend", "scenarios/llama3-8b-8xh100.yaml"},
+          {"models", "llama3-8b"},
+          {"--help"},
           {"recommend", "nope.yaml"}}) {
       const Outcome outcome = run(command, environment);
-      EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("\033"))) << ::testing::PrintToString(command);
+      EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("\033")))
+          << ::testing::PrintToString(command);
     }
   }
 }
@@ -114,10 +125,21 @@ void expect_keys(const Json& object, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key;
 }
 
-const std::vector<std::string> kReportKeys = {
-    "plan", "step_time_s", "step_time_low_s", "step_time_high_s", "breakdown", "basis_fraction", "micro_batches",
-    "tokens_per_s_per_gpu", "mfu_fraction", "mfu_causal_fraction", "hfu_fraction", "memory", "usable_memory_bytes",
-    "headroom_bytes", "stages"};
+const std::vector<std::string> kReportKeys = {"plan",
+                                              "step_time_s",
+                                              "step_time_low_s",
+                                              "step_time_high_s",
+                                              "breakdown",
+                                              "basis_fraction",
+                                              "micro_batches",
+                                              "tokens_per_s_per_gpu",
+                                              "mfu_fraction",
+                                              "mfu_causal_fraction",
+                                              "hfu_fraction",
+                                              "memory",
+                                              "usable_memory_bytes",
+                                              "headroom_bytes",
+                                              "stages"};
 
 /// Laws of any report: parts add up to wholes, intervals hold their value, fractions are fractions.
 void expect_sound_report(const Json& report) {
@@ -134,16 +156,20 @@ void expect_sound_report(const Json& report) {
   EXPECT_GT(report["mfu_fraction"].get<double>(), 0);
   EXPECT_LT(report["mfu_causal_fraction"].get<double>(), 1);
   const Json& plan = report["plan"];
-  EXPECT_EQ(plan["gpus"], plan["tp"].get<int>() * plan["pp"].get<int>() * plan["dp"].get<int>() * plan["cp"].get<int>());
+  EXPECT_EQ(plan["gpus"], plan["tp"].get<int>() * plan["pp"].get<int>() * plan["dp"].get<int>() *
+                              plan["cp"].get<int>());
   EXPECT_EQ(report["stages"].size(), plan["pp"].get<std::size_t>());
   EXPECT_DOUBLE_EQ(report["headroom_bytes"].get<double>(),
-                   report["usable_memory_bytes"].get<double>() - report["memory"]["device_total_bytes"].get<double>());
+                   report["usable_memory_bytes"].get<double>() -
+                       report["memory"]["device_total_bytes"].get<double>());
 }
 
 TEST_F(Verbs, RecommendAnswersInJson) {
-  const Json out = json_answer({"recommend", "scenarios/llama3-8b-8xh100.yaml", "--top", "5", "--threads", "2"});
-  expect_keys(out, {"scenario", "question", "profile", "plans_enumerated", "plans_scored", "plans_feasible", "seconds",
-                    "threads", "feasible", "best", "launch_arguments", "top", "front"});
+  const Json out =
+      json_answer({"recommend", "scenarios/llama3-8b-8xh100.yaml", "--top", "5", "--threads", "2"});
+  expect_keys(
+      out, {"scenario", "question", "profile", "plans_enumerated", "plans_scored", "plans_feasible",
+            "seconds", "threads", "feasible", "best", "launch_arguments", "top", "front"});
   EXPECT_EQ(out["threads"], 2);
   EXPECT_EQ(out["feasible"], true);
   EXPECT_GE(out["plans_enumerated"], out["plans_scored"]);
@@ -170,25 +196,32 @@ TEST_F(Verbs, RecommendSaysTheSameInTextAndJson) {
   const std::vector<std::string> question = {"recommend", "scenarios/llama3-70b-64xh100.yaml"};
   const Json out = json_answer(question);
   const std::string text = answer(question).out;
-  EXPECT_THAT(text, HasSubstr(fmt::format("searched  {} plans, {} valid, {} fit, in ", out["plans_enumerated"].get<int>(),
-                                          out["plans_scored"].get<int>(), out["plans_feasible"].get<int>())));
+  EXPECT_THAT(text,
+              HasSubstr(fmt::format(
+                  "searched  {} plans, {} valid, {} fit, in ", out["plans_enumerated"].get<int>(),
+                  out["plans_scored"].get<int>(), out["plans_feasible"].get<int>())));
   const Json& best = out["best"];
   const auto seconds = [&](const char* key) { return readable(Seconds{best[key].get<double>()}); };
-  EXPECT_THAT(text, HasSubstr(fmt::format("  step time   {} (90 % interval {} to {})\n", seconds("step_time_s"),
-                                          seconds("step_time_low_s"), seconds("step_time_high_s"))));
-  EXPECT_THAT(text, HasSubstr(fmt::format("  throughput  {:.0f} tokens/s/GPU", best["tokens_per_s_per_gpu"].get<double>())));
-  EXPECT_THAT(text, HasSubstr(fmt::format("  MFU         {:.1f} %", 100 * best["mfu_fraction"].get<double>())));
+  EXPECT_THAT(text, HasSubstr(fmt::format("  step time   {} (90 % interval {} to {})\n",
+                                          seconds("step_time_s"), seconds("step_time_low_s"),
+                                          seconds("step_time_high_s"))));
+  EXPECT_THAT(text, HasSubstr(fmt::format("  throughput  {:.0f} tokens/s/GPU",
+                                          best["tokens_per_s_per_gpu"].get<double>())));
+  EXPECT_THAT(text, HasSubstr(fmt::format("  MFU         {:.1f} %",
+                                          100 * best["mfu_fraction"].get<double>())));
   EXPECT_THAT(text, HasSubstr(fmt::format("  memory      {:.1f} GiB of {:.1f} GiB usable",
                                           best["memory"]["device_total_bytes"].get<double>() / kGiB,
                                           best["usable_memory_bytes"].get<double>() / kGiB)));
-  for (const Json& argument : out["launch_arguments"]) EXPECT_THAT(text, HasSubstr(argument.get<std::string>()));
+  for (const Json& argument : out["launch_arguments"])
+    EXPECT_THAT(text, HasSubstr(argument.get<std::string>()));
 }
 
 TEST_F(Verbs, SimulateReproducesTheRecommendedPlan) {
   const Json best = json_answer({"recommend", "scenarios/llama3-70b-64xh100.yaml"})["best"];
   const Json& plan = best["plan"];
   std::vector<std::string> question = {"simulate", "scenarios/llama3-70b-64xh100.yaml"};
-  for (const std::string key : {"tp", "pp", "vpp", "cp", "micro_batch", "sequence_parallel", "zero", "recompute"}) {
+  for (const std::string key :
+       {"tp", "pp", "vpp", "cp", "micro_batch", "sequence_parallel", "zero", "recompute"}) {
     std::string flag = "--" + key;
     std::replace(flag.begin(), flag.end(), '_', '-');
     question.push_back(flag);
@@ -200,7 +233,8 @@ TEST_F(Verbs, SimulateReproducesTheRecommendedPlan) {
   EXPECT_EQ(report["step_time_s"], best["step_time_s"]);
   EXPECT_EQ(report["memory"], best["memory"]);
   ASSERT_EQ(report["memory_over_time"].size(), plan["pp"].get<std::size_t>());
-  for (const Json& curve : report["memory_over_time"]) EXPECT_EQ(curve["time_s"].size(), curve["bytes"].size());
+  for (const Json& curve : report["memory_over_time"])
+    EXPECT_EQ(curve["time_s"].size(), curve["bytes"].size());
 }
 
 TEST_F(Verbs, CataloguesAnswerInJson) {
@@ -209,7 +243,8 @@ TEST_F(Verbs, CataloguesAnswerInJson) {
   expect_keys(model, {"active_parameters", "forward_flop_per_token", "layer_kinds"});
   EXPECT_GT(json_answer({"models"}).size(), 50u);
   // NVIDIA H100 data sheet: 1979 TFLOP/s with sparsity, half of it dense.
-  EXPECT_NEAR(json_answer({"devices", "H100"})["peak_bf16_flop_per_s"].get<double>(), 989.5e12, 1e12);
+  EXPECT_NEAR(json_answer({"devices", "H100"})["peak_bf16_flop_per_s"].get<double>(), 989.5e12,
+              1e12);
   EXPECT_GT(json_answer({"devices"}).size(), 20u);
   EXPECT_EQ(json_answer({"clusters", "8x8xH100"})["devices"], 64);
   EXPECT_GT(json_answer({"clusters"}).size(), 5u);
@@ -217,8 +252,9 @@ TEST_F(Verbs, CataloguesAnswerInJson) {
 
 // ---- nothing fits ---------------------------------------------------------------------------------
 
-const std::vector<std::string> kTooLarge = {"recommend", "--model", "llama3.1-405b", "--cluster", "8xRTX-4090",
-                                            "--sequence-length", "8192 tokens", "--global-batch", "64 sequences"};
+const std::vector<std::string> kTooLarge = {"recommend",   "--model",        "llama3.1-405b",
+                                            "--cluster",   "8xRTX-4090",     "--sequence-length",
+                                            "8192 tokens", "--global-batch", "64 sequences"};
 
 TEST_F(Verbs, WhatDoesNotFitIsAnAnswerWithTheNearestThatDoes) {
   const Outcome outcome = run(kTooLarge);
@@ -227,7 +263,8 @@ TEST_F(Verbs, WhatDoesNotFitIsAnAnswerWithTheNearestThatDoes) {
   EXPECT_THAT(outcome.out, HasSubstr("No plan fits"));
   EXPECT_THAT(outcome.out, HasSubstr("exceeds what may be used by "));
   EXPECT_THAT(outcome.out, HasSubstr("Nearest that fits: "));
-  EXPECT_THAT(outcome.out, HasSubstr("the cluster has no network; one NIC per node at 12.5 GB/s was assumed"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("the cluster has no network; one NIC per node at 12.5 GB/s was assumed"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("nan")));
 }
 
@@ -250,7 +287,8 @@ TEST_F(Verbs, WhatDoesNotFitIsTheSameInJson) {
 }
 
 TEST_F(Verbs, APlanThatDoesNotFitIsShownInFullWithAnotherThatDoes) {
-  const std::vector<std::string> question = {"simulate", "scenarios/llama3-70b-64xh100.yaml", "--tp", "1"};
+  const std::vector<std::string> question = {"simulate", "scenarios/llama3-70b-64xh100.yaml",
+                                             "--tp", "1"};
   const Outcome outcome = run(question);
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("does not fit: "));

@@ -1,8 +1,8 @@
 #pragma once
 // The built program as a person runs it: in a folder, with its output and exit code caught.
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -30,8 +30,8 @@ struct Invocation {
   std::vector<std::string> arguments{};
   fs::path folder = ".";
   Output output = Output::caught;
-  std::optional<rlim_t> most_file_bytes{};         ///< no file may grow beyond this
-  std::vector<std::string> environment{};          ///< "NAME=value", beside PATH and FOREPLAN_DATA
+  std::optional<rlim_t> most_file_bytes{};  ///< no file may grow beyond this
+  std::vector<std::string> environment{};   ///< "NAME=value", beside PATH and FOREPLAN_DATA
 };
 
 struct Outcome {
@@ -100,7 +100,8 @@ class RunningProgram {
   static constexpr int kCouldNotStart = 126;
 
   /// The child's side: only calls that are safe between fork and exec.
-  [[noreturn]] void become(const Invocation& invocation, char* const* argv, char* const* envp) const {
+  [[noreturn]] void become(const Invocation& invocation, char* const* argv,
+                           char* const* envp) const {
     ::dup2(err_, STDERR_FILENO);
     switch (invocation.output) {
       case Output::caught: ::dup2(out_, STDOUT_FILENO); break;
@@ -127,7 +128,9 @@ class RunningProgram {
   pid_t child_ = -1;
 };
 
-inline Outcome run_program(const Invocation& invocation) { return RunningProgram(invocation).wait(); }
+inline Outcome run_program(const Invocation& invocation) {
+  return RunningProgram(invocation).wait();
+}
 
 /// A command line as a shell splits it; of its syntax only double quotes.
 inline std::vector<std::string> shell_words(std::string_view line) {

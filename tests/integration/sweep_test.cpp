@@ -1,15 +1,15 @@
 // A stored sweep: the same answer as recommend's, kept whole, and the same after any interruption.
 
+#include "tests/integration/program.hpp"
+#include "tests/unit/results/store_fixture.hpp"
+
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <sqlite3.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
-
-#include "tests/integration/program.hpp"
-#include "tests/unit/results/store_fixture.hpp"
 
 namespace foreplan::testing_program {
 namespace {
@@ -38,13 +38,15 @@ class SweepTest : public ::testing::Test {
   }
   /// A run with its plans; the number of plans is not limited.
   Json stored(const std::string& database, const std::string& plans, int run = 1) const {
-    return json_answer({"show", "--db", database, "--run", std::to_string(run), "--plans", plans, "--limit", "100000000"});
+    return json_answer({"show", "--db", database, "--run", std::to_string(run), "--plans", plans,
+                        "--limit", "100000000"});
   }
   /// Chunks in a database that another process may be writing; 0 before it is made.
   [[nodiscard]] int chunks_in(const std::string& database) const {
     sqlite3* handle = nullptr;
     int count = 0;
-    if (sqlite3_open_v2((folder_.path() / database).c_str(), &handle, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK) {
+    if (sqlite3_open_v2((folder_.path() / database).c_str(), &handle, SQLITE_OPEN_READONLY,
+                        nullptr) == SQLITE_OK) {
       const auto read = [](void* out, int, char** values, char**) {
         *static_cast<int*>(out) = std::atoi(values[0]);
         return 0;
@@ -69,7 +71,8 @@ class SweepTest : public ::testing::Test {
 };
 
 TEST_F(SweepTest, RanksThePlansThatRecommendFindsBitForBit) {
-  for (const Words& options : {Words{}, Words{"--objective", "memory"}, Words{"--objective", "gpu_seconds", "--gpus", "32,64"}}) {
+  for (const Words& options : {Words{}, Words{"--objective", "memory"},
+                               Words{"--objective", "gpu_seconds", "--gpus", "32,64"}}) {
     const std::string database = "sweep" + std::to_string(options.size()) + ".db";
     const Json sweep = json_answer(Words{"sweep", kScenario, "--db", database} + options);
     const Json recommended = json_answer(Words{"recommend", kScenario} + options);
@@ -82,7 +85,8 @@ TEST_F(SweepTest, RanksThePlansThatRecommendFindsBitForBit) {
     for (std::size_t i = 0; i < top.size(); ++i) {
       EXPECT_EQ(ranked[i]["rank"], i + 1);
       EXPECT_EQ(ranked[i]["plan"], top[i]["plan"]);
-      for (const char* key : {"step_time_s", "step_time_low_s", "step_time_high_s", "tokens_per_s_per_gpu", "mfu_fraction"}) {
+      for (const char* key : {"step_time_s", "step_time_low_s", "step_time_high_s",
+                              "tokens_per_s_per_gpu", "mfu_fraction"}) {
         EXPECT_EQ(ranked[i][key], top[i][key]) << key;
       }
       EXPECT_EQ(ranked[i]["peak_memory_bytes"], top[i]["memory"]["device_total_bytes"]);
@@ -94,7 +98,8 @@ TEST_F(SweepTest, RanksThePlansThatRecommendFindsBitForBit) {
       EXPECT_EQ(plan["on_front"], true);
       stored_front.emplace(plan["step_time_s"], plan["peak_memory_bytes"]);
     }
-    for (const Json& plan : recommended["front"]) front.emplace(plan["step_time_s"], plan["peak_memory_bytes"]);
+    for (const Json& plan : recommended["front"])
+      front.emplace(plan["step_time_s"], plan["peak_memory_bytes"]);
     EXPECT_EQ(stored_front, front);
   }
 }
@@ -119,7 +124,8 @@ TEST_F(SweepTest, KeepsEveryScoredPlanWhereAllAreAskedFor) {
   EXPECT_EQ(keys.size(), run["plans"].size());
   for (const char* quantity : {"step_time_s", "peak_memory_bytes"}) {
     std::size_t counted = 0;
-    for (const Json& bin : run["histogram"]) counted += bin["quantity"] == quantity ? bin["plans"].get<std::size_t>() : 0;
+    for (const Json& bin : run["histogram"])
+      counted += bin["quantity"] == quantity ? bin["plans"].get<std::size_t>() : 0;
     EXPECT_EQ(counted, run["plans"].size()) << quantity;
   }
   // What is kept beside does not change what is best.
@@ -136,9 +142,11 @@ TEST_F(SweepTest, GoesOnAfterAKillAndEndsAsIfThereWasNone) {
   for (const int chunks : {1, 8, 20}) {
     Words sweep = whole;
     for (int attempt = 0; attempt < 20; ++attempt) {
-      const std::string database = "cut" + std::to_string(chunks) + "_" + std::to_string(attempt) + ".db";
+      const std::string database =
+          "cut" + std::to_string(chunks) + "_" + std::to_string(attempt) + ".db";
       sweep[3] = database;
-      if (!kill_after(database, sweep, chunks)) continue;  // a busy machine: it ended before the kill
+      if (!kill_after(database, sweep, chunks))
+        continue;  // a busy machine: it ended before the kill
       if (stored(database, "ranked")["status"] != "running") continue;  // killed at its very end
       ++kills;
       const int survived = chunks_in(database);
@@ -148,7 +156,8 @@ TEST_F(SweepTest, GoesOnAfterAKillAndEndsAsIfThereWasNone) {
       EXPECT_EQ(resumed["run"], 1);
       const Json run = stored(database, "all");
       EXPECT_EQ(run["status"], "finished");
-      for (const char* part : {"plans", "histogram", "plans_enumerated", "plans_scored", "plans_feasible"}) {
+      for (const char* part :
+           {"plans", "histogram", "plans_enumerated", "plans_scored", "plans_feasible"}) {
         EXPECT_EQ(run[part], expected[part]) << part;
       }
       break;
@@ -172,7 +181,8 @@ TEST_F(SweepTest, AnotherQuestionIsNotResumed) {
   bool killed = false;
   for (int attempt = 0; attempt < 20 && !killed; ++attempt) {
     fs::remove(folder_.path() / "mixed.db");
-    killed = kill_after("mixed.db", sweep, 1) && stored("mixed.db", "ranked")["status"] == "running";
+    killed =
+        kill_after("mixed.db", sweep, 1) && stored("mixed.db", "ranked")["status"] == "running";
   }
   ASSERT_TRUE(killed);
   const Json other = json_answer(sweep + Words{"--headroom", "10 %"});
@@ -183,7 +193,8 @@ TEST_F(SweepTest, AnotherQuestionIsNotResumed) {
 TEST_F(SweepTest, ThreadsDoNotChangeARow) {
   for (const std::string keep : {"best", "all"}) {
     for (const std::string threads : {"1", "2", "5"}) {
-      EXPECT_EQ(json_answer({"sweep", kScenario, "--db", keep + threads, "--keep", keep, "--threads", threads})["threads"],
+      EXPECT_EQ(json_answer({"sweep", kScenario, "--db", keep + threads, "--keep", keep,
+                             "--threads", threads})["threads"],
                 std::stoi(threads));
     }
     const Json one = stored(keep + "1", "all");
@@ -196,16 +207,22 @@ TEST_F(SweepTest, ThreadsDoNotChangeARow) {
 }
 
 TEST_F(SweepTest, AValueThatStandsTwiceIsOnePlan) {
-  const Words once = {"--tp", "4", "--zero", "1", "--precision", "bf16", "--schedule", "1f1b", "--sequence-parallel", "true"};
-  const Words twice = {"--tp", "4,4", "--zero", "1,1", "--precision", "bf16,bf16", "--schedule", "1f1b,1f1b",
-                       "--sequence-parallel", "true,true", "--framework", "megatron-core,megatron-core"};
+  const Words once = {"--tp",       "4",           "--zero",
+                      "1",          "--precision", "bf16",
+                      "--schedule", "1f1b",        "--sequence-parallel",
+                      "true"};
+  const Words twice = {"--tp",       "4,4",         "--zero",
+                       "1,1",        "--precision", "bf16,bf16",
+                       "--schedule", "1f1b,1f1b",   "--sequence-parallel",
+                       "true,true",  "--framework", "megatron-core,megatron-core"};
   json_answer(Words{"sweep", kScenario, "--db", "once.db", "--keep", "all"} + once);
   json_answer(Words{"sweep", kScenario, "--db", "twice.db", "--keep", "all"} + twice);
   EXPECT_EQ(stored("once.db", "all")["plans"], stored("twice.db", "all")["plans"]);
 }
 
 TEST_F(SweepTest, AnInfeasibleScenarioIsStoredWithItsReasons) {
-  const Outcome outcome = run({"sweep", kScenario, "--db", "tight.db", "--keep", "all", "--gpus", "8", "--json"});
+  const Outcome outcome =
+      run({"sweep", kScenario, "--db", "tight.db", "--keep", "all", "--gpus", "8", "--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(Json::parse(outcome.out)["plans_feasible"], 0);
   const Json run = stored("tight.db", "all");
@@ -219,8 +236,9 @@ TEST_F(SweepTest, AnInfeasibleScenarioIsStoredWithItsReasons) {
 
 TEST_F(SweepTest, ShowGivesTheScenarioBackByteForByte) {
   // Comments, blanks at line ends and a missing last line feed are part of the file.
-  const std::string text = "# mine  \nmodel: llama3-8b\ncluster: 8xH100\ntraining: {sequence_length: 4096 tokens,\t"
-                           "global_batch: 64 sequences}   \nscenario: \"k\xC3\xB6rning 1\"\nsearch: {tp: [1, 2]}";
+  const std::string text =
+      "# mine  \nmodel: llama3-8b\ncluster: 8xH100\ntraining: {sequence_length: 4096 tokens,\t"
+      "global_batch: 64 sequences}   \nscenario: \"k\xC3\xB6rning 1\"\nsearch: {tp: [1, 2]}";
   write_file(folder_.path() / "mine.yaml", text);
   json_answer({"sweep", "mine.yaml", "--db", "mine.db"});
   EXPECT_EQ(run({"show", "--db", "mine.db", "--run", "1", "--scenario"}).out, text);
@@ -228,15 +246,21 @@ TEST_F(SweepTest, ShowGivesTheScenarioBackByteForByte) {
 }
 
 TEST_F(SweepTest, ShowPrintsWhatWasStoredUpToTheLimit) {
-  const Json sweep = json_answer({"sweep", kScenario, "--db", "runs.db", "--keep", "all", "--top", "7"});
+  const Json sweep =
+      json_answer({"sweep", kScenario, "--db", "runs.db", "--keep", "all", "--top", "7"});
   EXPECT_EQ(stored("runs.db", "ranked")["plans"].size(), 7u);
-  EXPECT_EQ(json_answer({"show", "--db", "runs.db", "--run", "1", "--limit", "3"})["plans"].size(), 3u);
+  EXPECT_EQ(json_answer({"show", "--db", "runs.db", "--run", "1", "--limit", "3"})["plans"].size(),
+            3u);
   const Json listed = json_answer({"show", "--db", "runs.db"})[0];
-  for (const char* count : {"plans_enumerated", "plans_scored", "plans_feasible"}) EXPECT_EQ(listed[count], sweep[count]);
-  const std::string table = run({"show", "--db", "runs.db", "--run", "1", "--plans", "all", "--limit", "100"}).out;
-  const Json all = json_answer({"show", "--db", "runs.db", "--run", "1", "--plans", "all", "--limit", "100"})["plans"];
+  for (const char* count : {"plans_enumerated", "plans_scored", "plans_feasible"})
+    EXPECT_EQ(listed[count], sweep[count]);
+  const std::string table =
+      run({"show", "--db", "runs.db", "--run", "1", "--plans", "all", "--limit", "100"}).out;
+  const Json all = json_answer(
+      {"show", "--db", "runs.db", "--run", "1", "--plans", "all", "--limit", "100"})["plans"];
   ASSERT_EQ(all.size(), 100u);
-  for (const Json& plan : all) EXPECT_THAT(table, ::testing::HasSubstr(plan["key"].get<std::string>() + " "));
+  for (const Json& plan : all)
+    EXPECT_THAT(table, ::testing::HasSubstr(plan["key"].get<std::string>() + " "));
   EXPECT_THAT(run({"show", "--db", "runs.db"}).out, ::testing::HasSubstr("Llama 3 70B on 64 H100"));
 }
 

@@ -1,9 +1,9 @@
 #include "simulator/calibration/attention/attention_core.hpp"
 
+#include <Eigen/Dense>
+
 #include <algorithm>
 #include <cmath>
-
-#include <Eigen/Dense>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -12,29 +12,44 @@ using T = AttentionTerm;
 
 constexpr std::array kTerms = {
     AttentionTermTraits{T::fixed, "fixed", 10, 0.7, "us of launches and latency around the kernel"},
-    AttentionTermTraits{T::fixed_fp8, "fixed_fp8", 1, 0.3, "the same with FP8 queries, as a factor"},
-    AttentionTermTraits{T::fixed_fp8_cache, "fixed_fp8_cache", 1, 0.3, "the same with an FP8 cache"},
-    AttentionTermTraits{T::fixed_deterministic, "fixed_deterministic", 1, 0.3, "the same, deterministic"},
-    AttentionTermTraits{T::side_query, "side_query", 0.7, 0.8, "passes over Q and O outside the core"},
-    AttentionTermTraits{T::side_cache, "side_cache", 0.7, 0.8, "passes over K and V outside the core"},
-    AttentionTermTraits{T::side_head, "side_head", 0.05, 1, "ns per token and query head on 132 SMs"},
-    AttentionTermTraits{T::side_group, "side_group", 0.05, 1, "ns per token and KV head on 132 SMs"},
+    AttentionTermTraits{T::fixed_fp8, "fixed_fp8", 1, 0.3,
+                        "the same with FP8 queries, as a factor"},
+    AttentionTermTraits{T::fixed_fp8_cache, "fixed_fp8_cache", 1, 0.3,
+                        "the same with an FP8 cache"},
+    AttentionTermTraits{T::fixed_deterministic, "fixed_deterministic", 1, 0.3,
+                        "the same, deterministic"},
+    AttentionTermTraits{T::side_query, "side_query", 0.7, 0.8,
+                        "passes over Q and O outside the core"},
+    AttentionTermTraits{T::side_cache, "side_cache", 0.7, 0.8,
+                        "passes over K and V outside the core"},
+    AttentionTermTraits{T::side_head, "side_head", 0.05, 1,
+                        "ns per token and query head on 132 SMs"},
+    AttentionTermTraits{T::side_group, "side_group", 0.05, 1,
+                        "ns per token and KV head on 132 SMs"},
     AttentionTermTraits{T::side_token, "side_token", 0.1, 1, "ns per token on 132 SMs"},
     AttentionTermTraits{T::side_fp8, "side_fp8", 1, 0.4, "factor of side work, FP8 queries"},
-    AttentionTermTraits{T::side_fp8_cache, "side_fp8_cache", 1, 0.4, "factor of side work, FP8 cache"},
-    AttentionTermTraits{T::side_token_fp8, "side_token_fp8", 1, 0.4, "factor of side_token, FP8 cache"},
+    AttentionTermTraits{T::side_fp8_cache, "side_fp8_cache", 1, 0.4,
+                        "factor of side work, FP8 cache"},
+    AttentionTermTraits{T::side_token_fp8, "side_token_fp8", 1, 0.4,
+                        "factor of side_token, FP8 cache"},
     AttentionTermTraits{T::side_scaled, "side_scaled", 1, 0.4, "factor of side work, block scales"},
     AttentionTermTraits{T::cache_gain, "cache_gain", 3, 0.5, "L2 over HBM bandwidth, less 1"},
     AttentionTermTraits{T::cache_share, "cache_share", 0.5, 0.6, "usable share of L2"},
-    AttentionTermTraits{T::efficiency, "efficiency", 0.75, 0.35, "share of the tensor peak in a tile"},
+    AttentionTermTraits{T::efficiency, "efficiency", 0.75, 0.35,
+                        "share of the tensor peak in a tile"},
     AttentionTermTraits{T::efficiency_fp8, "efficiency_fp8", 0.8, 0.4, "factor, FP8 queries"},
-    AttentionTermTraits{T::efficiency_fp8_cache, "efficiency_fp8_cache", 1, 0.2, "factor, FP8 cache"},
+    AttentionTermTraits{T::efficiency_fp8_cache, "efficiency_fp8_cache", 1, 0.2,
+                        "factor, FP8 cache"},
     AttentionTermTraits{T::efficiency_64, "efficiency_64", 1, 0.3, "factor at head dimension 64"},
-    AttentionTermTraits{T::efficiency_192, "efficiency_192", 1, 0.3, "factor at head dimension 192"},
-    AttentionTermTraits{T::efficiency_256, "efficiency_256", 1, 0.3, "factor at head dimension 256"},
-    AttentionTermTraits{T::efficiency_unequal, "efficiency_unequal", 1, 0.3, "factor where d_qk is not d_v"},
+    AttentionTermTraits{T::efficiency_192, "efficiency_192", 1, 0.3,
+                        "factor at head dimension 192"},
+    AttentionTermTraits{T::efficiency_256, "efficiency_256", 1, 0.3,
+                        "factor at head dimension 256"},
+    AttentionTermTraits{T::efficiency_unequal, "efficiency_unequal", 1, 0.3,
+                        "factor where d_qk is not d_v"},
     AttentionTermTraits{T::efficiency_scaled, "efficiency_scaled", 1, 0.3, "factor, block scales"},
-    AttentionTermTraits{T::efficiency_deterministic, "efficiency_deterministic", 0.9, 0.3, "factor, deterministic"},
+    AttentionTermTraits{T::efficiency_deterministic, "efficiency_deterministic", 0.9, 0.3,
+                        "factor, deterministic"},
     AttentionTermTraits{T::softmax, "softmax", 0.3, 1, "us per 128 x 128 scores on one SM"},
     AttentionTermTraits{T::softmax_fp8, "softmax_fp8", 1, 0.5, "factor of softmax, FP8 queries"},
     AttentionTermTraits{T::tile, "tile", 0.5, 1, "us per tile of queries: load Q, store O"},
@@ -44,11 +59,14 @@ constexpr std::array kTerms = {
     AttentionTermTraits{T::tail, "tail", 0.5, 0.7, "how much of a partial last wave is wasted"},
     AttentionTermTraits{T::l2, "l2", 1, 0.7, "L2 bandwidth / (5 x HBM bandwidth)"},
     AttentionTermTraits{T::memory, "memory", 0.8, 0.4, "reachable share of HBM bandwidth"},
-    AttentionTermTraits{T::throttle, "throttle", 0.02, 1, "loss of clock per e-fold of core time over 0.5 ms"},
-    AttentionTermTraits{T::mask_leak, "mask_leak", 0.02, 1.5, "share of masked-out window tiles still computed"},
+    AttentionTermTraits{T::throttle, "throttle", 0.02, 1,
+                        "loss of clock per e-fold of core time over 0.5 ms"},
+    AttentionTermTraits{T::mask_leak, "mask_leak", 0.02, 1.5,
+                        "share of masked-out window tiles still computed"},
     AttentionTermTraits{T::combine, "combine", 1, 1, "us to add up the parts of split keys"},
     AttentionTermTraits{T::side_64, "side_64", 1, 0.4, "factor of side work at head dimension 64"},
-    AttentionTermTraits{T::side_256, "side_256", 1, 0.4, "factor of side work at head dimension 256"},
+    AttentionTermTraits{T::side_256, "side_256", 1, 0.4,
+                        "factor of side work at head dimension 256"},
 };
 static_assert(kTerms.size() == kAttentionTermCount);
 
@@ -60,8 +78,8 @@ struct TileCount {
 };
 
 /// Key tiles that the tiles of queries meet. Causal: aligned at the ends; tile j of `rows` queries
-/// ends at key kv - q + (j + 1) rows, rounded up to whole tiles (on average, where rows < keys), and
-/// the last at kv. A window cuts a tile's keys to window + rows. Closed form: no loop.
+/// ends at key kv - q + (j + 1) rows, rounded up to whole tiles (on average, where rows < keys),
+/// and the last at kv. A window cuts a tile's keys to window + rows. Closed form: no loop.
 TileCount count_tiles(double q, double kv, double rows, double keys, double window, bool causal) {
   TileCount c;
   c.tiles = std::ceil(q / rows);
@@ -75,7 +93,8 @@ TileCount count_tiles(double q, double kv, double rows, double keys, double wind
   c.longest = std::min(most, all);
   const double slope = rows / keys;
   const double start = (kv - q) / keys + slope + 0.5 * std::max(0.0, 1 - slope);
-  // Tiles 0 ... n-2 form a progression start + j slope, cut at `most` and at `all`; the last is exact.
+  // Tiles 0 ... n-2 form a progression start + j slope, cut at `most` and at `all`; the last is
+  // exact.
   const double n = c.tiles - 1;
   const double top = std::min(most, all);
   const double rising = std::clamp(std::ceil((top - start) / slope), 0.0, n);
@@ -84,8 +103,8 @@ TileCount count_tiles(double q, double kv, double rows, double keys, double wind
   return c;
 }
 
-/// Weights of the factors for head dimensions 64, 192 and 256, linear in log2 of the dimension; beyond
-/// 256 the last goes on.
+/// Weights of the factors for head dimensions 64, 192 and 256, linear in log2 of the dimension;
+/// beyond 256 the last goes on.
 struct HeadWeights {
   double w64 = 0, w192 = 0, w256 = 0;
 };
@@ -137,21 +156,23 @@ Sizes sizes(const AttentionCall& c) {
   z.q_elements = z.tokens * h * dqk;
   z.o_elements = z.tokens * h * dv;
   double keys = static_cast<double>(s.kv_len);
-  if (c.phase == AttentionPhase::decode && s.window > 0) keys = std::min(keys, static_cast<double>(s.window));
+  if (c.phase == AttentionPhase::decode && s.window > 0)
+    keys = std::min(keys, static_cast<double>(s.window));
   z.kv_elements = b * keys * static_cast<double>(s.heads_kv) * (dqk + dv);
   z.fp8 = c.query_bytes < 1.5;
   z.fp8_cache = !z.fp8 && c.cache_bytes < 1.5;
   return z;
 }
 
-/// Work around the core, in us: memory passes (faster where all fits in L2) and per-row instructions.
+/// Work around the core, in us: memory passes (faster where all fits in L2) and per-row
+/// instructions.
 double side_time(const AttentionDevice& d, const Values& v, const AttentionCall& c, const Sizes& z,
                  const HeadWeights& w, double bytes_per_us) {
   const AttentionShape& s = c.shape;
   const double new_kv = z.tokens * static_cast<double>(s.heads_kv) *
                         static_cast<double>(s.head_dim_qk + s.head_dim_v);
-  const double passes = 4 * z.q_elements * v(T::side_query) +
-                        new_kv * (2 + c.cache_bytes) * v(T::side_cache);
+  const double passes =
+      4 * z.q_elements * v(T::side_query) + new_kv * (2 + c.cache_bytes) * v(T::side_cache);
   double factor = w.w64 * v.log(T::side_64) + w.w256 * v.log(T::side_256);
   if (z.fp8) factor += v.log(T::side_fp8);
   if (z.fp8_cache) factor += v.log(T::side_fp8_cache);
@@ -175,7 +196,8 @@ struct Tiles {
   double steps, longest, count;
   double parts;  ///< of the keys
 };
-Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const AttentionCall& c, double leak) {
+Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const AttentionCall& c,
+               double leak) {
   const AttentionShape& s = c.shape;
   const double pack = packs(t, s) ? heads_per_group(s) : 1;
   const double pairs = static_cast<double>(s.batch) * static_cast<double>(s.heads_q) / pack;
@@ -236,10 +258,12 @@ double core_time(const AttentionDevice& d, const AttentionTile& t, const Values&
   if (waves > 1) tail = longest * v(T::tail) * 0.5 * (std::ceil(waves) - waves) / (1 + 0.2 * waves);
   const double width = static_cast<double>(c.shape.head_dim_qk + c.shape.head_dim_v);
   const double l2_bytes = n.steps * t.keys * width * c.cache_bytes * (c.backward ? 2.5 : 1.0);
-  const double hbm_bytes = (z.q_elements * c.query_bytes + z.o_elements * 2 +
-                            z.kv_elements * c.cache_bytes) * (c.backward ? 2.5 : 1.0);
-  const double core = hypot4(hypot4(mean, longest) + tail, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),
-                             hbm_bytes / (bytes_per_us * v(T::memory)));
+  const double hbm_bytes =
+      (z.q_elements * c.query_bytes + z.o_elements * 2 + z.kv_elements * c.cache_bytes) *
+      (c.backward ? 2.5 : 1.0);
+  const double core =
+      hypot4(hypot4(mean, longest) + tail, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),
+             hbm_bytes / (bytes_per_us * v(T::memory)));
   double extra = 0;
   if (n.parts > 1) extra = v(T::combine) * (1 - 1 / n.parts);
   return core * (1 + v(T::throttle) * std::log1p(core / 500)) + extra;
@@ -263,7 +287,8 @@ AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& til
       head_weights(0.5 * static_cast<double>(call.shape.head_dim_qk + call.shape.head_dim_v));
   const double footprint = 2 * (z.q_elements + z.o_elements + z.kv_elements);
   const double fill = footprint / (v(T::cache_share) * device.l2_bytes);
-  const double bytes_per_us = device.memory_bytes_per_s * 1e-6 * (1 + v(T::cache_gain) / (1 + fill * fill));
+  const double bytes_per_us =
+      device.memory_bytes_per_s * 1e-6 * (1 + v(T::cache_gain) / (1 + fill * fill));
   AttentionTerms r;
   r.packed = packs(tiles[head_class(call.shape.head_dim_qk)], call.shape);
   double fixed = v.log(T::fixed);
@@ -272,7 +297,8 @@ AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& til
   if (call.deterministic) fixed += v.log(T::fixed_deterministic);
   r.fixed_us = std::exp(fixed);
   r.side_us = side_time(device, v, call, z, w, bytes_per_us);
-  r.core_us = core_time(device, tiles[head_class(call.shape.head_dim_qk)], v, call, z, w, bytes_per_us, r.waves);
+  r.core_us = core_time(device, tiles[head_class(call.shape.head_dim_qk)], v, call, z, w,
+                        bytes_per_us, r.waves);
   r.time_us = r.fixed_us + r.side_us + r.core_us;
   return r;
 }
@@ -288,13 +314,14 @@ Eigen::VectorXd errors(std::span<const AttentionRow> rows, const AttentionTiles&
   Eigen::VectorXd r(static_cast<Eigen::Index>(rows.size()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     r[static_cast<Eigen::Index>(i)] =
-        std::log(evaluate(*rows[i].device, tiles, p, rows[i].call).time_us / rows[i].time_us) / kScale;
+        std::log(evaluate(*rows[i].device, tiles, p, rows[i].call).time_us / rows[i].time_us) /
+        kScale;
   }
   return r;
 }
 
-double cost(const Eigen::VectorXd& r, const AttentionParameters& p, const AttentionParameters& prior,
-            double looseness) {
+double cost(const Eigen::VectorXd& r, const AttentionParameters& p,
+            const AttentionParameters& prior, double looseness) {
   double c = 0;
   for (const double e : r) c += soft(e);
   for (std::size_t i = 0; i < kTerms.size(); ++i) {
@@ -313,7 +340,8 @@ double attention_loss(std::span<const AttentionRow> rows, const AttentionTiles& 
   return rows.empty() ? 0 : c / static_cast<double>(rows.size());
 }
 
-AttentionParameters fit_attention_core(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
+AttentionParameters fit_attention_core(std::span<const AttentionRow> rows,
+                                       const AttentionTiles& tiles,
                                        const AttentionParameters& prior, double looseness,
                                        int iterations) {
   constexpr Eigen::Index kSize = kAttentionTermCount;

@@ -1,6 +1,9 @@
 #pragma once
 // Time of a fused attention kernel from tiles, waves and traffic. Parameters are dimensionless or
-// microseconds, so that they carry over to a device of the same architecture through its data sheet.
+// microseconds, so that they carry over to a device of the same architecture through its data
+// sheet.
+
+#include "core/operator.hpp"
 
 #include <array>
 #include <cstdint>
@@ -8,8 +11,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/operator.hpp"
 
 namespace foreplan::simulator::calibration {
 
@@ -23,8 +24,8 @@ struct AttentionDevice {
   double l2_bytes = 0;
 };
 
-/// prefill: causal over a KV cache that the kernel's layer also writes; encoder: no cache, not causal;
-/// train: the bare kernel, forward or backward; decode: one query token per sequence.
+/// prefill: causal over a KV cache that the kernel's layer also writes; encoder: no cache, not
+/// causal; train: the bare kernel, forward or backward; decode: one query token per sequence.
 enum class AttentionPhase : std::uint8_t { prefill, encoder, train, decode };
 inline constexpr std::array<std::string_view, 4> kAttentionPhases = {"prefill", "encoder", "train",
                                                                      "decode"};
@@ -40,13 +41,14 @@ struct AttentionCall {
   bool deterministic = false;  ///< backward without atomics
 };
 
-/// How a kernel cuts the work. A tile of queries holds `rows` rows; with `packs_heads` the rows of the
-/// query heads that share a KV head lie in one tile (grouped-query packing of FlashAttention-3).
+/// How a kernel cuts the work. A tile of queries holds `rows` rows; with `packs_heads` the rows of
+/// the query heads that share a KV head lie in one tile (grouped-query packing of
+/// FlashAttention-3).
 struct AttentionTile {
   int rows = 128, keys = 64;
   bool packs_heads = false;
   bool splits_keys = false;  ///< decode: several SMs share one sequence (Flash-Decoding)
-  int largest_group = 0;     ///< more query heads per KV head than this are not packed; 0 = any number
+  int largest_group = 0;  ///< more query heads per KV head than this are not packed; 0 = any number
 };
 
 /// A kernel's tiles by head dimension: up to 96, up to 128, up to 192, above.
@@ -57,14 +59,44 @@ using AttentionTiles = std::array<AttentionTile, 4>;
 
 /// Global parameters, all positive, held as natural logarithms.
 enum class AttentionTerm : std::uint8_t {
-  fixed, fixed_fp8, fixed_fp8_cache, fixed_deterministic,
-  side_query, side_cache, side_head, side_group, side_token, side_fp8, side_fp8_cache, side_token_fp8,
+  fixed,
+  fixed_fp8,
+  fixed_fp8_cache,
+  fixed_deterministic,
+  side_query,
+  side_cache,
+  side_head,
+  side_group,
+  side_token,
+  side_fp8,
+  side_fp8_cache,
+  side_token_fp8,
   side_scaled,
-  cache_gain, cache_share,
-  efficiency, efficiency_fp8, efficiency_fp8_cache, efficiency_64, efficiency_192, efficiency_256,
-  efficiency_unequal, efficiency_scaled, efficiency_deterministic,
-  softmax, softmax_fp8, tile, tile_64, tile_256, step, tail, l2, memory, throttle, mask_leak, combine,
-  side_64, side_256,
+  cache_gain,
+  cache_share,
+  efficiency,
+  efficiency_fp8,
+  efficiency_fp8_cache,
+  efficiency_64,
+  efficiency_192,
+  efficiency_256,
+  efficiency_unequal,
+  efficiency_scaled,
+  efficiency_deterministic,
+  softmax,
+  softmax_fp8,
+  tile,
+  tile_64,
+  tile_256,
+  step,
+  tail,
+  l2,
+  memory,
+  throttle,
+  mask_leak,
+  combine,
+  side_64,
+  side_256,
 };
 inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::side_256) + 1;
 using AttentionParameters = std::array<double, kAttentionTermCount>;

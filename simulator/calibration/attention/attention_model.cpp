@@ -1,17 +1,18 @@
 #include "simulator/calibration/attention/attention_model.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <tuple>
 
-#include <nlohmann/json.hpp>
-
 namespace foreplan::simulator::calibration {
 namespace {
 
-// Widening of the log quantiles where no row of that very group exists. Sisters of one family differ
-// by a few percent after scaling with the data sheet; families by the generation of their kernels.
+// Widening of the log quantiles where no row of that very group exists. Sisters of one family
+// differ by a few percent after scaling with the data sheet; families by the generation of their
+// kernels.
 constexpr double kSisterWidening = 0.10;
 constexpr double kFamilyWidening = 0.35;
 // Per e-fold of core time beyond the longest measured call.
@@ -43,7 +44,8 @@ std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward) 
   }
   for (const bool packs : {false, true}) {
     if (packs && backward) continue;
-    for (const auto& [rows, keys] : {std::pair{64, 64}, {128, 64}, {128, 128}, {192, 128}, {256, 128}}) {
+    for (const auto& [rows, keys] :
+         {std::pair{64, 64}, {128, 64}, {128, 128}, {192, 128}, {256, 128}}) {
       tiles.push_back({rows, keys, packs, false, 0});
     }
   }
@@ -120,22 +122,25 @@ CoreFit fit_family(const std::vector<AttentionRow>& rows, AttentionPhase phase, 
 /// What makes two calls one shape to the error estimate; types and windows apart.
 auto size_key(const AttentionCall& c) {
   const AttentionShape& s = c.shape;
-  return std::tuple{s.batch, s.heads_q, s.heads_kv, s.q_len, s.kv_len, s.head_dim_qk, s.head_dim_v, s.causal};
+  return std::tuple{s.batch,  s.heads_q,     s.heads_kv,   s.q_len,
+                    s.kv_len, s.head_dim_qk, s.head_dim_v, s.causal};
 }
 
 auto shape_key(const AttentionCall& c) {
   const AttentionShape& s = c.shape;
-  return std::tuple{s.batch, s.heads_q, s.heads_kv, s.q_len, s.kv_len, s.head_dim_qk, s.head_dim_v,
-                    s.window, s.causal, c.query_bytes, c.cache_bytes, c.microscaled, c.deterministic};
+  return std::tuple{s.batch,       s.heads_q,     s.heads_kv,     s.q_len,  s.kv_len,
+                    s.head_dim_qk, s.head_dim_v,  s.window,       s.causal, c.query_bytes,
+                    c.cache_bytes, c.microscaled, c.deterministic};
 }
 
 using Key = AttentionModel::Key;
 using RowsByKey = std::map<Key, std::vector<AttentionRow>>;
 
-/// The residual's training set of one group: its own rows, then those of sister devices whose shapes
-/// it lacks.
+/// The residual's training set of one group: its own rows, then those of sister devices whose
+/// shapes it lacks.
 void fit_residual(AttentionGroup& group, const Key& key, const RowsByKey& rows_by_key,
-                  const std::map<Key, AttentionGroup>& groups, const AttentionModel::Options& options) {
+                  const std::map<Key, AttentionGroup>& groups,
+                  const AttentionModel::Options& options) {
   struct Item {
     const AttentionRow* row;
     const AttentionGroup* core;
@@ -186,7 +191,8 @@ void fit_residual(AttentionGroup& group, const Key& key, const RowsByKey& rows_b
 }  // namespace
 
 std::array<double, kAttentionFeatureCount> attention_features(const AttentionCall& call,
-                                                              const AttentionTerms& t, bool foreign) {
+                                                              const AttentionTerms& t,
+                                                              bool foreign) {
   const AttentionShape& s = call.shape;
   const bool decode = call.phase == AttentionPhase::decode;
   const auto q = static_cast<double>(s.q_len), kv = static_cast<double>(s.kv_len);
@@ -216,7 +222,8 @@ std::array<double, kAttentionFeatureCount> attention_features(const AttentionCal
 }
 
 AttentionModel AttentionModel::fit(std::span<const AttentionSample> samples,
-                                   std::span<const AttentionDevice> devices, const Options& options) {
+                                   std::span<const AttentionDevice> devices,
+                                   const Options& options) {
   AttentionModel m;
   for (const AttentionDevice& d : devices) m.devices_.emplace(d.name, d);
   RowsByKey rows;
@@ -252,7 +259,8 @@ AttentionModel AttentionModel::fit(std::span<const AttentionSample> samples,
         g.rows = static_cast<int>(own.size());
         g.parameters = fit_attention_core(own, core.tiles, core.parameters, 0.35, 20);
         for (const AttentionRow& r : own) {
-          g.largest_core_us = std::max(g.largest_core_us, evaluate(*r.device, g.tiles, g.parameters, r.call).core_us);
+          g.largest_core_us = std::max(g.largest_core_us,
+                                       evaluate(*r.device, g.tiles, g.parameters, r.call).core_us);
         }
       }
     }
@@ -324,7 +332,8 @@ Prediction AttentionModel::predict(const Source& source, const AttentionCall& ca
   if (source.group == nullptr) {
     const bool decode = call.phase == AttentionPhase::decode;
     r.time_s = 1e-6 * evaluate(*source.device, same_tiles(decode ? 16 : 128, 64, decode, decode),
-                               typical_attention_parameters(), call).time_us;
+                               typical_attention_parameters(), call)
+                          .time_us;
     r.log_low = -1;
     r.log_high = 1;
     return r;
@@ -332,7 +341,8 @@ Prediction AttentionModel::predict(const Source& source, const AttentionCall& ca
   const AttentionGroup& g = *source.group;
   const AttentionTerms t = evaluate(*source.device, g.tiles, g.parameters, call);
   const SmoothCorrection c = g.residual.at(attention_features(call, t, false));
-  // The residual may move a time by what attention kernels were seen to differ from the core, not more.
+  // The residual may move a time by what attention kernels were seen to differ from the core, not
+  // more.
   double log_time = std::log(t.time_us) + std::clamp(c.log_ratio, -1.2, 1.2);
   if (source.forward != nullptr && source.foreign_forward != nullptr) {
     AttentionCall forward = call;
@@ -355,29 +365,48 @@ Prediction AttentionModel::predict(const Source& source, const AttentionCall& ca
 }
 
 Prediction AttentionModel::predict(const AttentionQuery& query) const {
-  return predict(source(query.device, query.library, query.call.phase, query.call.backward), query.call);
+  return predict(source(query.device, query.library, query.call.phase, query.call.backward),
+                 query.call);
+}
+
+void AttentionModel::restrict_to(std::string_view device) {
+  std::erase_if(groups_, [&](const auto& entry) {
+    return entry.first.device != device && entry.first.phase != AttentionPhase::train;
+  });
 }
 
 nlohmann::json AttentionModel::to_json() const {
   nlohmann::json j = {{"devices", nlohmann::json::array()}, {"groups", nlohmann::json::array()}};
   for (const auto& [name, d] : devices_) {
-    j["devices"].push_back({{"name", d.name}, {"family", d.family}, {"sm_count", d.sm_count},
-                            {"bf16_flop_per_s", d.bf16_flop_per_s}, {"fp8_flop_per_s", d.fp8_flop_per_s},
-                            {"memory_bytes_per_s", d.memory_bytes_per_s}, {"l2_bytes", d.l2_bytes}});
+    j["devices"].push_back({{"name", d.name},
+                            {"family", d.family},
+                            {"sm_count", d.sm_count},
+                            {"bf16_flop_per_s", d.bf16_flop_per_s},
+                            {"fp8_flop_per_s", d.fp8_flop_per_s},
+                            {"memory_bytes_per_s", d.memory_bytes_per_s},
+                            {"l2_bytes", d.l2_bytes}});
   }
   for (const auto& [key, g] : groups_) {
     nlohmann::json tiles = nlohmann::json::array();
     for (const AttentionTile& t : g.tiles) {
-      tiles.push_back({{"rows", t.rows}, {"keys", t.keys}, {"packs_heads", t.packs_heads},
-                       {"splits_keys", t.splits_keys}, {"largest_group", t.largest_group}});
+      tiles.push_back({{"rows", t.rows},
+                       {"keys", t.keys},
+                       {"packs_heads", t.packs_heads},
+                       {"splits_keys", t.splits_keys},
+                       {"largest_group", t.largest_group}});
     }
     nlohmann::json terms = nlohmann::json::object();
     for (const AttentionTermTraits& t : attention_terms()) {
       terms[std::string(t.name)] = std::exp(g.parameters[static_cast<std::size_t>(t.term)]);
     }
-    j["groups"].push_back({{"device", key.device}, {"phase", kAttentionPhases[static_cast<std::size_t>(key.phase)]},
-                           {"backward", key.backward}, {"library", key.library}, {"tiles", tiles},
-                           {"terms", terms}, {"rows", g.rows}, {"largest_core_us", g.largest_core_us},
+    j["groups"].push_back({{"device", key.device},
+                           {"phase", kAttentionPhases[static_cast<std::size_t>(key.phase)]},
+                           {"backward", key.backward},
+                           {"library", key.library},
+                           {"tiles", tiles},
+                           {"terms", terms},
+                           {"rows", g.rows},
+                           {"largest_core_us", g.largest_core_us},
                            {"residual", g.residual}});
   }
   return j;
@@ -386,8 +415,10 @@ nlohmann::json AttentionModel::to_json() const {
 AttentionModel AttentionModel::from_json(const nlohmann::json& j) {
   AttentionModel m;
   for (const auto& d : j.at("devices")) {
-    AttentionDevice a{d.at("name"), d.at("family"), d.at("sm_count"), d.at("bf16_flop_per_s"),
-                      d.at("fp8_flop_per_s"), d.at("memory_bytes_per_s"), d.at("l2_bytes")};
+    AttentionDevice a{d.at("name"),           d.at("family"),
+                      d.at("sm_count"),       d.at("bf16_flop_per_s"),
+                      d.at("fp8_flop_per_s"), d.at("memory_bytes_per_s"),
+                      d.at("l2_bytes")};
     m.devices_.emplace(a.name, a);
   }
   for (const auto& e : j.at("groups")) {
@@ -398,10 +429,12 @@ AttentionModel AttentionModel::from_json(const nlohmann::json& j) {
     AttentionGroup& g = m.groups_[key];
     for (std::size_t i = 0; i < g.tiles.size(); ++i) {
       const auto& t = e.at("tiles").at(i);
-      g.tiles[i] = {t.at("rows"), t.at("keys"), t.at("packs_heads"), t.at("splits_keys"), t.at("largest_group")};
+      g.tiles[i] = {t.at("rows"), t.at("keys"), t.at("packs_heads"), t.at("splits_keys"),
+                    t.at("largest_group")};
     }
     for (const AttentionTermTraits& t : attention_terms()) {
-      g.parameters[static_cast<std::size_t>(t.term)] = std::log(e.at("terms").at(std::string(t.name)).get<double>());
+      g.parameters[static_cast<std::size_t>(t.term)] =
+          std::log(e.at("terms").at(std::string(t.name)).get<double>());
     }
     g.rows = e.at("rows");
     g.largest_core_us = e.at("largest_core_us");

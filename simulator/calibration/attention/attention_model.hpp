@@ -1,5 +1,12 @@
 #pragma once
-// Attention times from measurements: a physical core per device and library, plus a smooth residual.
+// Attention times from measurements: a physical core per device and library, plus a smooth
+// residual.
+
+#include "simulator/calibration/attention/attention_core.hpp"
+#include "simulator/calibration/prediction.hpp"
+#include "simulator/calibration/smooth_residual.hpp"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <map>
@@ -7,12 +14,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
-
-#include "simulator/calibration/attention/attention_core.hpp"
-#include "simulator/calibration/prediction.hpp"
-#include "simulator/calibration/smooth_residual.hpp"
 
 namespace foreplan::simulator::calibration {
 
@@ -39,9 +40,8 @@ struct AttentionGroup {
 
 /// Features of the residual: sizes in octaves, ratios of the core's parts, flags.
 inline constexpr int kAttentionFeatureCount = 19;
-[[nodiscard]] std::array<double, kAttentionFeatureCount> attention_features(const AttentionCall& call,
-                                                                           const AttentionTerms& terms,
-                                                                           bool foreign);
+[[nodiscard]] std::array<double, kAttentionFeatureCount> attention_features(
+    const AttentionCall& call, const AttentionTerms& terms, bool foreign);
 
 class AttentionModel {
  public:
@@ -58,21 +58,27 @@ class AttentionModel {
   /// Where a prediction comes from; found once for many calls.
   struct Source {
     const AttentionDevice* device = nullptr;
-    const AttentionGroup* group = nullptr;      ///< of the device itself, or of the nearest one
-    bool own = false;                           ///< the group was measured on the device
-    const AttentionGroup* forward = nullptr;    ///< own forward, where backward comes from another family
-    const AttentionGroup* foreign_forward = nullptr;  ///< forward of the family that lends the backward
+    const AttentionGroup* group = nullptr;  ///< of the device itself, or of the nearest one
+    bool own = false;                       ///< the group was measured on the device
+    const AttentionGroup* forward =
+        nullptr;  ///< own forward, where backward comes from another family
+    const AttentionGroup* foreign_forward =
+        nullptr;          ///< forward of the family that lends the backward
     double widening = 0;  ///< added to the log quantiles, both sides
   };
   /// Empty group where nothing at all was measured or the device is unknown.
-  [[nodiscard]] Source source(std::string_view device, std::string_view library, AttentionPhase phase,
-                              bool backward) const;
+  [[nodiscard]] Source source(std::string_view device, std::string_view library,
+                              AttentionPhase phase, bool backward) const;
   /// Positive for every call with positive sizes. An empty source gives the untuned physical core.
   [[nodiscard]] Prediction predict(const Source& source, const AttentionCall& call) const;
   [[nodiscard]] Prediction predict(const AttentionQuery& query) const;
 
   /// The physical cores alone, for comparison.
   [[nodiscard]] AttentionModel without_residual() const;
+
+  /// Forgets what predictions for `device` never use: other devices' groups but those of training,
+  /// which may lend their backward.
+  void restrict_to(std::string_view device);
 
   struct Key {
     std::string device;

@@ -1,10 +1,10 @@
 #include "simulator/calibration/bandwidth/bandwidth_model.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-
-#include <nlohmann/json.hpp>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -16,11 +16,13 @@ constexpr std::array kTerms = {
     BandwidthTermTraits{T::share, "share", 0.8, 0.4, "reachable share of HBM bandwidth"},
     BandwidthTermTraits{T::cache_gain, "cache_gain", 1, 0.8, "L2 over HBM bandwidth, less 1"},
     BandwidthTermTraits{T::cache_share, "cache_share", 0.5, 0.5, "usable share of L2"},
-    BandwidthTermTraits{T::cache_width, "cache_width", 2, 0.4, "exponent of the change from L2 to HBM"},
+    BandwidthTermTraits{T::cache_width, "cache_width", 2, 0.4,
+                        "exponent of the change from L2 to HBM"},
     BandwidthTermTraits{T::row, "row", 0.3, 1, "us that one row occupies an eighth of an SM"},
     BandwidthTermTraits{T::row_rate, "row_rate", 60, 0.8, "GB/s that one row's block can draw"},
     BandwidthTermTraits{T::ramp, "ramp", 0.5, 0.8, "us of full bandwidth lost while it ramps up"},
-    BandwidthTermTraits{T::element, "element", 0.02, 1, "ns per row element on one SM: instructions"},
+    BandwidthTermTraits{T::element, "element", 0.02, 1,
+                        "ns per row element on one SM: instructions"},
 };
 static_assert(kTerms.size() == kBandwidthTermCount);
 
@@ -29,7 +31,8 @@ constexpr double kBlocksPerSm = 8;
 // Widening where that operation of that library was not measured on the device, or nowhere at all.
 constexpr double kOtherDeviceWidening = 0.15;
 constexpr double kOtherOperationWidening = 0.3;
-// Per e-fold of bytes beyond the largest measured call: rows that all fit in L2 say little about HBM.
+// Per e-fold of bytes beyond the largest measured call: rows that all fit in L2 say little about
+// HBM.
 constexpr double kBeyondWidening = 0.25;
 
 double value(const BandwidthParameters& p, T t) { return std::exp(p[static_cast<std::size_t>(t)]); }
@@ -62,8 +65,8 @@ Eigen::VectorXd errors(const Rows& rows, const BandwidthParameters& p) {
   return r;
 }
 
-double cost(const Eigen::VectorXd& r, const BandwidthParameters& p, const BandwidthParameters& prior,
-            double looseness) {
+double cost(const Eigen::VectorXd& r, const BandwidthParameters& p,
+            const BandwidthParameters& prior, double looseness) {
   double c = 0;
   for (const double e : r) c += soft(e);
   for (std::size_t i = 0; i < kTerms.size(); ++i) {
@@ -74,7 +77,8 @@ double cost(const Eigen::VectorXd& r, const BandwidthParameters& p, const Bandwi
 }
 
 /// Robust least squares in log time (Levenberg-Marquardt, soft L1 at 10 %), held to `prior`.
-BandwidthParameters fit_curve(const Rows& rows, const BandwidthParameters& prior, double looseness) {
+BandwidthParameters fit_curve(const Rows& rows, const BandwidthParameters& prior,
+                              double looseness) {
   constexpr Eigen::Index kSize = kBandwidthTermCount;
   BandwidthParameters p = prior;
   Eigen::VectorXd r = errors(rows, p);
@@ -142,14 +146,16 @@ Features features(const BandwidthCall& c, const BandwidthTerms& t, int operation
   }
   f[6] = std::clamp(std::log(t.memory_us / t.fixed_us), -6.0, 6.0);
   f[7] = std::clamp(std::log(t.rows_us / t.memory_us), -5.0, 5.0);
-  if (operation >= 0 && operation < kMaxOperations) f[static_cast<std::size_t>(kNumericFeatures + operation)] = 3;
+  if (operation >= 0 && operation < kMaxOperations)
+    f[static_cast<std::size_t>(kNumericFeatures + operation)] = 3;
   return f;
 }
 
-/// Flat arrays are swept over sizes to show the cache: their own rows say where its edges are. Row-wise
-/// operations rarely do, and lean on the curve of the level above.
+/// Flat arrays are swept over sizes to show the cache: their own rows say where its edges are.
+/// Row-wise operations rarely do, and lean on the curve of the level above.
 double looseness(const Rows& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.call->rows > 0; }) ? 1 : 2;
+  return std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.call->rows > 0; }) ? 1
+                                                                                              : 2;
 }
 
 /// Every n-th row so that at most `most` are left.
@@ -175,7 +181,8 @@ BandwidthTerms evaluate(const BandwidthDevice& device, const BandwidthParameters
   t.memory_us = call.bytes / bytes_per_us + value(p, T::ramp) * call.bytes / (call.bytes + 1e5);
   if (call.rows > 0 && call.cols > 0) {
     // One block a row: few rows leave SMs idle, many pay for each.
-    const double per_row = value(p, T::row) + call.bytes / call.rows / (value(p, T::row_rate) * 1e3) +
+    const double per_row = value(p, T::row) +
+                           call.bytes / call.rows / (value(p, T::row_rate) * 1e3) +
                            value(p, T::element) * 1e-3 * call.cols;
     const double slots = kBlocksPerSm * device.sm_count;
     t.rows_us = per_row * std::max(1.0, call.rows / slots);
@@ -186,7 +193,8 @@ BandwidthTerms evaluate(const BandwidthDevice& device, const BandwidthParameters
 }
 
 BandwidthModel BandwidthModel::fit(std::span<const BandwidthSample> samples,
-                                   std::span<const BandwidthDevice> devices, const Options& options) {
+                                   std::span<const BandwidthDevice> devices,
+                                   const Options& options) {
   BandwidthModel m;
   for (const BandwidthDevice& d : devices) m.devices_.emplace(d.name, d);
   std::map<std::string, Rows> by_library;
@@ -203,14 +211,17 @@ BandwidthModel BandwidthModel::fit(std::span<const BandwidthSample> samples,
     by_group[{s.device, s.library}].push_back(row);
   }
   std::map<std::string, BandwidthParameters> library_curve;
-  for (const auto& [library, rows] : by_library) library_curve[library] = fit_curve(rows, typical(), looseness(rows));
+  for (const auto& [library, rows] : by_library)
+    library_curve[library] = fit_curve(rows, typical(), looseness(rows));
   for (const auto& [key, rows] : by_operation) {
-    m.pooled_[key] = {fit_curve(rows, library_curve.at(key.library), 0.5 * looseness(rows)), static_cast<int>(rows.size())};
+    m.pooled_[key] = {fit_curve(rows, library_curve.at(key.library), 0.5 * looseness(rows)),
+                      static_cast<int>(rows.size())};
   }
   for (const auto& [device, operations] : by_device) {
     for (const auto& [key, rows] : operations) {
       Curve& c = m.own_[device][key];
-      c = {fit_curve(rows, m.pooled_.at(key).parameters, 0.5 * looseness(rows)), static_cast<int>(rows.size())};
+      c = {fit_curve(rows, m.pooled_.at(key).parameters, 0.5 * looseness(rows)),
+           static_cast<int>(rows.size())};
       for (const Row& r : rows) c.largest_bytes = std::max(c.largest_bytes, r.call->bytes);
     }
   }
@@ -227,11 +238,17 @@ BandwidthModel BandwidthModel::fit(std::span<const BandwidthSample> samples,
       const BandwidthCall& c = *rows[i].call;
       auto at = std::find(g.operations.begin(), g.operations.end(), c.operation);
       if (at == g.operations.end()) at = g.operations.insert(at, c.operation);
-      const BandwidthTerms t = evaluate(*rows[i].device, m.own_.at(rows[i].device->name).at({key.second, c.operation}).parameters, c);
+      const BandwidthTerms t =
+          evaluate(*rows[i].device,
+                   m.own_.at(rows[i].device->name).at({key.second, c.operation}).parameters, c);
       const Features f = features(c, t, static_cast<int>(at - g.operations.begin()));
-      for (std::size_t k = 0; k < f.size(); ++k) x(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) = f[k];
+      for (std::size_t k = 0; k < f.size(); ++k)
+        x(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) = f[k];
       error[static_cast<Eigen::Index>(i)] = std::log(rows[i].time_us / t.time_us);
-      block[i] = blocks.emplace(std::tuple{c.operation, c.rows, c.cols, c.bytes}, static_cast<int>(blocks.size())).first->second;
+      block[i] = blocks
+                     .emplace(std::tuple{c.operation, c.rows, c.cols, c.bytes},
+                              static_cast<int>(blocks.size()))
+                     .first->second;
     }
     g.residual.fit(x, error, std::vector<bool>(rows.size(), true), block, {});
   }
@@ -245,7 +262,8 @@ BandwidthModel::Source BandwidthModel::source(std::string_view device, std::stri
   if (found == devices_.end()) return s;
   s.device = &found->second;
   // The reference library is the one with most rows; `none` = any operation will do.
-  const auto best = [&](const std::map<LibraryOperation, Curve>& curves, bool any_library, bool any_operation) {
+  const auto best = [&](const std::map<LibraryOperation, Curve>& curves, bool any_library,
+                        bool any_operation) {
     const std::pair<const LibraryOperation, Curve>* b = nullptr;
     for (const auto& entry : curves) {
       if (!any_library && entry.first.library != library) continue;
@@ -264,7 +282,8 @@ BandwidthModel::Source BandwidthModel::source(std::string_view device, std::stri
     if (group != groups_.end()) {
       s.residual = &group->second.residual;
       const auto& names = group->second.operations;
-      s.operation = static_cast<int>(std::find(names.begin(), names.end(), operation) - names.begin());
+      s.operation =
+          static_cast<int>(std::find(names.begin(), names.end(), operation) - names.begin());
     }
     return s;
   }
@@ -284,14 +303,16 @@ Prediction BandwidthModel::predict(const Source& source, const BandwidthCall& ca
   Prediction r;
   if (source.device == nullptr) return r;
   const BandwidthParameters untuned = typical();
-  const BandwidthTerms t = evaluate(*source.device, source.parameters != nullptr ? *source.parameters : untuned, call);
+  const BandwidthTerms t =
+      evaluate(*source.device, source.parameters != nullptr ? *source.parameters : untuned, call);
   r.time_s = t.time_us * 1e-6;
   r.log_low = -0.3 - source.widening;
   r.log_high = 0.3 + source.widening;
   if (source.residual == nullptr) return r;
   const SmoothCorrection c = source.residual->at(features(call, t, source.operation));
   r.time_s *= std::exp(std::clamp(c.log_ratio, -1.2, 1.2));
-  const double beyond = source.largest_bytes > 0 ? std::max(0.0, std::log(call.bytes / source.largest_bytes)) : 0.0;
+  const double beyond =
+      source.largest_bytes > 0 ? std::max(0.0, std::log(call.bytes / source.largest_bytes)) : 0.0;
   r.log_low = c.log_low - source.widening - kBeyondWidening * beyond;
   r.log_high = c.log_high + source.widening + kBeyondWidening * beyond;
   if (!c.extrapolated && source.widening == 0 && beyond < 0.4) {
@@ -322,23 +343,36 @@ BandwidthParameters terms_from(const nlohmann::json& j) {
 
 }  // namespace
 
+void BandwidthModel::restrict_to(std::string_view device) {
+  std::erase_if(groups_, [&](const auto& entry) { return entry.first.first != device; });
+}
+
 nlohmann::json BandwidthModel::to_json() const {
-  nlohmann::json j = {{"devices", nlohmann::json::array()}, {"curves", nlohmann::json::array()},
+  nlohmann::json j = {{"devices", nlohmann::json::array()},
+                      {"curves", nlohmann::json::array()},
                       {"groups", nlohmann::json::array()}};
   for (const auto& [name, d] : devices_) {
-    j["devices"].push_back({{"name", d.name}, {"sm_count", d.sm_count},
-                            {"memory_bytes_per_s", d.memory_bytes_per_s}, {"l2_bytes", d.l2_bytes}});
+    j["devices"].push_back({{"name", d.name},
+                            {"sm_count", d.sm_count},
+                            {"memory_bytes_per_s", d.memory_bytes_per_s},
+                            {"l2_bytes", d.l2_bytes}});
   }
   const auto add = [&](const std::string& device, const std::map<LibraryOperation, Curve>& curves) {
     for (const auto& [key, c] : curves) {
-      j["curves"].push_back({{"device", device}, {"library", key.library}, {"operation", key.operation},
-                             {"rows", c.rows}, {"largest_bytes", c.largest_bytes}, {"terms", terms_json(c.parameters)}});
+      j["curves"].push_back({{"device", device},
+                             {"library", key.library},
+                             {"operation", key.operation},
+                             {"rows", c.rows},
+                             {"largest_bytes", c.largest_bytes},
+                             {"terms", terms_json(c.parameters)}});
     }
   };
   add("", pooled_);
   for (const auto& [device, curves] : own_) add(device, curves);
   for (const auto& [key, g] : groups_) {
-    j["groups"].push_back({{"device", key.first}, {"library", key.second}, {"operations", g.operations},
+    j["groups"].push_back({{"device", key.first},
+                           {"library", key.second},
+                           {"operations", g.operations},
                            {"residual", g.residual}});
   }
   return j;
@@ -353,7 +387,8 @@ BandwidthModel BandwidthModel::from_json(const nlohmann::json& j) {
   for (const auto& c : j.at("curves")) {
     const std::string device = c.at("device");
     auto& curves = device.empty() ? m.pooled_ : m.own_[device];
-    curves[{c.at("library"), c.at("operation")}] = {terms_from(c.at("terms")), c.at("rows"), c.at("largest_bytes")};
+    curves[{c.at("library"), c.at("operation")}] = {terms_from(c.at("terms")), c.at("rows"),
+                                                    c.at("largest_bytes")};
   }
   for (const auto& e : j.at("groups")) {
     Group& g = m.groups_[{e.at("device"), e.at("library")}];

@@ -1,6 +1,11 @@
 #pragma once
-// Times of bandwidth-bound kernels: a saturating bandwidth curve with a cache regime and an occupancy
-// limit, fitted library by library and operation by operation, plus a smooth residual.
+// Times of bandwidth-bound kernels: a saturating bandwidth curve with a cache regime and an
+// occupancy limit, fitted library by library and operation by operation, plus a smooth residual.
+
+#include "simulator/calibration/prediction.hpp"
+#include "simulator/calibration/smooth_residual.hpp"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <array>
 #include <compare>
@@ -10,11 +15,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
-
-#include "simulator/calibration/prediction.hpp"
-#include "simulator/calibration/smooth_residual.hpp"
 
 namespace foreplan::simulator::calibration {
 
@@ -46,7 +46,15 @@ struct BandwidthQuery {
 
 /// Global parameters, all positive, held as natural logarithms.
 enum class BandwidthTerm : std::uint8_t {
-  fixed, share, cache_gain, cache_share, cache_width, row, row_rate, ramp, element,
+  fixed,
+  share,
+  cache_gain,
+  cache_share,
+  cache_width,
+  row,
+  row_rate,
+  ramp,
+  element,
 };
 inline constexpr int kBandwidthTermCount = static_cast<int>(BandwidthTerm::element) + 1;
 using BandwidthParameters = std::array<double, kBandwidthTermCount>;
@@ -81,15 +89,18 @@ class BandwidthModel {
     const BandwidthDevice* device = nullptr;
     const BandwidthParameters* parameters = nullptr;
     const SmoothResidual* residual = nullptr;
-    int operation = -1;    ///< index among the operations of the residual
+    int operation = -1;        ///< index among the operations of the residual
     double largest_bytes = 0;  ///< measured; larger calls extrapolate
-    double widening = 0;   ///< added to the log quantiles, both sides
+    double widening = 0;       ///< added to the log quantiles, both sides
   };
   [[nodiscard]] Source source(std::string_view device, std::string_view library,
                               std::string_view operation) const;
   /// Positive for every call with positive bytes. An unknown device gives time 0.
   [[nodiscard]] Prediction predict(const Source& source, const BandwidthCall& call) const;
   [[nodiscard]] Prediction predict(const BandwidthQuery& query) const;
+
+  /// Forgets the residuals of other devices; their pooled curves stay.
+  void restrict_to(std::string_view device);
 
   [[nodiscard]] nlohmann::json to_json() const;
   [[nodiscard]] static BandwidthModel from_json(const nlohmann::json& j);
@@ -112,8 +123,8 @@ class BandwidthModel {
   using DeviceLibrary = std::pair<std::string, std::string>;
 
   std::map<std::string, BandwidthDevice, std::less<>> devices_;
-  std::map<LibraryOperation, Curve> pooled_;                       ///< over devices
-  std::map<std::string, std::map<LibraryOperation, Curve>> own_;   ///< by device
+  std::map<LibraryOperation, Curve> pooled_;                      ///< over devices
+  std::map<std::string, std::map<LibraryOperation, Curve>> own_;  ///< by device
   std::map<DeviceLibrary, Group> groups_;
 };
 

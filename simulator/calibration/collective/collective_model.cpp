@@ -294,13 +294,12 @@ CollectiveHandle CollectiveModel::resolve(const CollectiveSelector& s) const {
 }
 
 Prediction CollectiveModel::predict(CollectiveSelector selector,
-                                              const CollectiveQuery& query) const {
+                                    const CollectiveQuery& query) const {
   if (query.ngpus <= query.ranks_per_node) selector.fabric.clear();
   return predict(resolve(selector), query);
 }
 
-Prediction CollectiveModel::predict(const CollectiveHandle& handle,
-                                              const CollectiveQuery& query) {
+Prediction CollectiveModel::predict(const CollectiveHandle& handle, const CollectiveQuery& query) {
   if (query.ngpus <= 1) return {.basis = Basis::measured};
   if (handle.family == nullptr) {
     return {.time_s = std::numeric_limits<double>::quiet_NaN(), .basis = Basis::extrapolated};
@@ -343,6 +342,22 @@ Prediction CollectiveModel::predict(const CollectiveHandle& handle,
           .basis = extrapolated     ? Basis::extrapolated
                    : here && inside ? Basis::measured
                                     : Basis::interpolated};
+}
+
+void CollectiveModel::restrict_to(std::string_view device) {
+  // An operation that the device never ran keeps its lenders.
+  const auto has_own = [&](const CollectiveFamily& family) {
+    return std::any_of(families_.begin(), families_.end(), [&](const CollectiveFamily& own) {
+      return own.device == device && own.op == family.op && own.low_latency == family.low_latency &&
+             own.fabric.empty();
+    });
+  };
+  std::vector<CollectiveFamily> kept;
+  for (CollectiveFamily& family : families_) {
+    if (family.device == device || !family.fabric.empty() || !has_own(family))
+      kept.push_back(family);
+  }
+  families_ = std::move(kept);
 }
 
 }  // namespace foreplan::simulator::calibration

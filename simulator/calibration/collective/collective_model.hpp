@@ -199,12 +199,15 @@ class CollectiveModel {
   /// Seconds for any size >= 0 and group >= 1; non-decreasing in size unless fitted otherwise. A
   /// group of one costs 0.
   [[nodiscard]] static Prediction predict(const CollectiveHandle& handle,
-                                                    const CollectiveQuery& query);
+                                          const CollectiveQuery& query);
   /// The same; a group inside one scale-up domain reads the one-node curves whatever the fabric.
-  [[nodiscard]] Prediction predict(CollectiveSelector selector,
-                                             const CollectiveQuery& query) const;
+  [[nodiscard]] Prediction predict(CollectiveSelector selector, const CollectiveQuery& query) const;
 
   [[nodiscard]] const std::vector<CollectiveFamily>& families() const { return families_; }
+
+  /// Forgets curves of other devices, except between nodes, where a fabric may stand in for
+  /// another.
+  void restrict_to(std::string_view device);
 
   [[nodiscard]] nlohmann::json to_json() const;
   static Result<CollectiveModel> from_json(const nlohmann::json& document);

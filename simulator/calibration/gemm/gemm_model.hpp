@@ -4,9 +4,9 @@
 
 #include "core/device.hpp"
 #include "core/operator.hpp"
-#include "simulator/calibration/prediction.hpp"
 #include "simulator/calibration/gemm/residual.hpp"
 #include "simulator/calibration/gemm/tile_wave.hpp"
+#include "simulator/calibration/prediction.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

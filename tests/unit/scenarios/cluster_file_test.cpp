@@ -2,6 +2,9 @@
 
 #include "scenarios/cluster_file.hpp"
 
+#include "core/data_directory.hpp"
+#include "scenarios/device_file.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
-#include "core/data_directory.hpp"
-#include "scenarios/device_file.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -335,8 +335,8 @@ TEST_F(ClusterFile, AScaleOfOneHundredPercentChangesNothing) {
 
 TEST_F(ClusterFile, ScalesMultiply) {
   const ClusterSpec plain = found("8x8xH100");
-  const ClusterSpec twice = apply_scale(apply_scale(plain, {.network_bandwidth = 2}),
-                                        {.network_bandwidth = 2});
+  const ClusterSpec twice =
+      apply_scale(apply_scale(plain, {.network_bandwidth = 2}), {.network_bandwidth = 2});
   const ClusterSpec once = apply_scale(plain, {.network_bandwidth = 4});
   EXPECT_EQ(twice.topology.nic_bandwidth, once.topology.nic_bandwidth);
 }

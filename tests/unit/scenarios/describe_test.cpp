@@ -2,11 +2,11 @@
 
 #include "scenarios/describe.hpp"
 
+#include "tests/unit/scenarios/questions.hpp"
+
 #include <gmock/gmock.h>
 
 #include <set>
-
-#include "tests/unit/scenarios/questions.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -14,11 +14,14 @@ namespace {
 using namespace testing_questions;
 
 TEST(Describe, SpellsAPlanAsScenarioFilesDo) {
-  const Study study = planned(kLlama70B, {{"--tp", "4"}, {"--pp", "4"}, {"--vpp", "5"}, {"--recompute", "full:2"}, {"--zero", "0"}});
+  const Study study = planned(
+      kLlama70B,
+      {{"--tp", "4"}, {"--pp", "4"}, {"--vpp", "5"}, {"--recompute", "full:2"}, {"--zero", "0"}});
   const auto plan = describe(study.scenario().plan.value(), study);
-  EXPECT_EQ(plan.dump(),
-            R"({"gpus":64,"tp":4,"pp":4,"vpp":5,"dp":4,"cp":1,"ep":1,"etp":1,"sequence_parallel":true,"zero":0,)"
-            R"("micro_batch":1,"recompute":"full:2","precision":"bf16","schedule":"interleaved","framework":"megatron-core"})");
+  EXPECT_EQ(
+      plan.dump(),
+      R"({"gpus":64,"tp":4,"pp":4,"vpp":5,"dp":4,"cp":1,"ep":1,"etp":1,"sequence_parallel":true,"zero":0,)"
+      R"("micro_batch":1,"recompute":"full:2","precision":"bf16","schedule":"interleaved","framework":"megatron-core"})");
 }
 
 TEST(Describe, AddsUpToTheTotals) {
@@ -28,8 +31,10 @@ TEST(Describe, AddsUpToTheTotals) {
   double seconds = 0, shares = 0, bytes = 0;
   for (const auto& [kind, value] : out["breakdown"].items()) seconds += value.get<double>();
   for (const auto& [basis, value] : out["basis_fraction"].items()) shares += value.get<double>();
-  const std::set<std::string> totals = {"stage", "allocated_bytes", "reserved_bytes", "device_total_bytes"};
-  for (const auto& [part, value] : out["memory"].items()) bytes += totals.contains(part) ? 0 : value.get<double>();
+  const std::set<std::string> totals = {"stage", "allocated_bytes", "reserved_bytes",
+                                        "device_total_bytes"};
+  for (const auto& [part, value] : out["memory"].items())
+    bytes += totals.contains(part) ? 0 : value.get<double>();
   EXPECT_NEAR(seconds, report.time.step_time_s, 1e-9 * seconds);
   EXPECT_NEAR(shares, 1, 1e-12);
   EXPECT_NEAR(bytes, report.memory.device_total(), 1e-9 * bytes);

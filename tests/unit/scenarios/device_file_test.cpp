@@ -3,6 +3,9 @@
 
 #include "scenarios/device_file.hpp"
 
+#include "core/data_directory.hpp"
+#include "scenarios/lookup.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-
-#include "core/data_directory.hpp"
-#include "scenarios/lookup.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -102,11 +102,31 @@ TEST_F(DeviceFile, DeviceNamesListsTheFilesSorted) {
   const auto names = device_names().value();
   EXPECT_EQ(names.size(), files().size());
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
-  for (const char* name :
-       {"V100-SXM2-32GB", "V100-PCIE-32GB", "A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-40GB",
-        "A100-PCIE-80GB", "A800-SXM4-80GB", "H100-SXM5-80GB", "H100-PCIE-80GB", "H800-SXM5", "H20",
-        "H200-SXM-141GB", "GH200-144GB", "B200-SXM", "B300-SXM", "GB200", "GB300", "L40S", "L4",
-        "A40", "RTX-4090", "RTX-3090", "MI300X", "MI325X", "MI355X"}) {
+  for (const char* name : {"V100-SXM2-32GB",
+                           "V100-PCIE-32GB",
+                           "A100-SXM4-40GB",
+                           "A100-SXM4-80GB",
+                           "A100-PCIE-40GB",
+                           "A100-PCIE-80GB",
+                           "A800-SXM4-80GB",
+                           "H100-SXM5-80GB",
+                           "H100-PCIE-80GB",
+                           "H800-SXM5",
+                           "H20",
+                           "H200-SXM-141GB",
+                           "GH200-144GB",
+                           "B200-SXM",
+                           "B300-SXM",
+                           "GB200",
+                           "GB300",
+                           "L40S",
+                           "L4",
+                           "A40",
+                           "RTX-4090",
+                           "RTX-3090",
+                           "MI300X",
+                           "MI325X",
+                           "MI355X"}) {
     EXPECT_THAT(names, ::testing::Contains(name));
   }
 }
@@ -151,12 +171,11 @@ TEST_P(ShippedDevice, HasTheValuesOfItsDataSheet) {
   EXPECT_DOUBLE_EQ(found->power_w, sheet.watts);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sheets, ShippedDevice, ::testing::ValuesIn(kSheets),
-                         [](const auto& each) {
-                           std::string name = each.param.name;
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Sheets, ShippedDevice, ::testing::ValuesIn(kSheets), [](const auto& each) {
+  std::string name = each.param.name;
+  std::erase(name, '-');
+  return name;
+});
 
 TEST_F(DeviceFile, AbsentTensorUnitsStayAbsent) {
   const DeviceSpec v100 = find_device("V100").value();
@@ -166,12 +185,19 @@ TEST_F(DeviceFile, AbsentTensorUnitsStayAbsent) {
 }
 
 TEST_F(DeviceFile, ShortNamesMeanTheCommonForm) {
-  const std::pair<const char*, const char*> expected[] = {
-      {"H100", "H100-SXM5-80GB"},     {"h100", "H100-SXM5-80GB"},   {"A100", "A100-SXM4-80GB"},
-      {"A100-40", "A100-SXM4-40GB"},  {"A100-80", "A100-SXM4-80GB"}, {"H200", "H200-SXM-141GB"},
-      {"B200", "B200-SXM"},           {"4090", "RTX-4090"},          {"rtx 4090", "RTX-4090"},
-      {"RTX4090", "RTX-4090"},        {"V100", "V100-SXM2-32GB"},    {"H800", "H800-SXM5"},
-      {"h100_sxm5_80gb", "H100-SXM5-80GB"}};
+  const std::pair<const char*, const char*> expected[] = {{"H100", "H100-SXM5-80GB"},
+                                                          {"h100", "H100-SXM5-80GB"},
+                                                          {"A100", "A100-SXM4-80GB"},
+                                                          {"A100-40", "A100-SXM4-40GB"},
+                                                          {"A100-80", "A100-SXM4-80GB"},
+                                                          {"H200", "H200-SXM-141GB"},
+                                                          {"B200", "B200-SXM"},
+                                                          {"4090", "RTX-4090"},
+                                                          {"rtx 4090", "RTX-4090"},
+                                                          {"RTX4090", "RTX-4090"},
+                                                          {"V100", "V100-SXM2-32GB"},
+                                                          {"H800", "H800-SXM5"},
+                                                          {"h100_sxm5_80gb", "H100-SXM5-80GB"}};
   for (const auto& [alias, name] : expected) {
     const auto found = find_device(alias);
     ASSERT_TRUE(found) << to_text(found.error());
@@ -318,8 +344,8 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceMistake, ::testing::ValuesIn(kMistakes),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST(DeviceMistakes, AreToldAllInOneGo) {
-  const std::string text = errors_with("sm_count: 10\nboost_clock: 1000 MHz",
-                                       "sm_count: none\nboost_clock: fast");
+  const std::string text =
+      errors_with("sm_count: 10\nboost_clock: 1000 MHz", "sm_count: none\nboost_clock: fast");
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
 }
 

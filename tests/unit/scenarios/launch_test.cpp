@@ -2,13 +2,13 @@
 
 #include "scenarios/launch.hpp"
 
+#include "tests/unit/scenarios/questions.hpp"
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <map>
 #include <numeric>
-
-#include "tests/unit/scenarios/questions.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -19,8 +19,10 @@ using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
 
-const Flags kMixtral = {{"--model", "mixtral-8x7b"}, {"--cluster", "2x8xH100"},
-                        {"--sequence-length", "4096 tokens"}, {"--global-batch", "256 sequences"}};
+const Flags kMixtral = {{"--model", "mixtral-8x7b"},
+                        {"--cluster", "2x8xH100"},
+                        {"--sequence-length", "4096 tokens"},
+                        {"--global-batch", "256 sequences"}};
 
 /// "--flag value" -> value; an empty one for a switch.
 std::map<std::string, std::string> arguments_of(const Flags& question, const Flags& plan) {
@@ -28,14 +30,17 @@ std::map<std::string, std::string> arguments_of(const Flags& question, const Fla
   std::map<std::string, std::string> out;
   for (const std::string& argument : launch_arguments(study.scenario().plan.value(), study)) {
     const auto blank = std::min(argument.find(' '), argument.size());
-    const bool added = out.emplace(argument.substr(0, blank), argument.substr(std::min(blank + 1, argument.size()))).second;
+    const bool added = out.emplace(argument.substr(0, blank),
+                                   argument.substr(std::min(blank + 1, argument.size())))
+                           .second;
     EXPECT_TRUE(added) << argument << " stands twice";
   }
   return out;
 }
 
 TEST(MegatronLaunch, NamesEveryDegree) {
-  const auto flags = arguments_of(kLlama70B, {{"--tp", "4"}, {"--pp", "4"}, {"--vpp", "10"}, {"--micro-batch", "2"}});
+  const auto flags = arguments_of(
+      kLlama70B, {{"--tp", "4"}, {"--pp", "4"}, {"--vpp", "10"}, {"--micro-batch", "2"}});
   EXPECT_THAT(flags, Contains(Pair("--tensor-model-parallel-size", "4")));
   EXPECT_THAT(flags, Contains(Pair("--pipeline-model-parallel-size", "4")));
   EXPECT_THAT(flags, Contains(Pair("--num-virtual-stages-per-pipeline-rank", "10")));
@@ -45,17 +50,22 @@ TEST(MegatronLaunch, NamesEveryDegree) {
   EXPECT_THAT(flags, Contains(Pair("--sequence-parallel", "")));
   EXPECT_THAT(flags, Contains(Pair("--use-distributed-optimizer", "")));
   EXPECT_THAT(flags, Contains(Pair("--bf16", "")));
-  for (const char* absent : {"--context-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
-                             "--recompute-granularity", "--pipeline-model-parallel-layout", "--fp16"}) {
+  for (const char* absent :
+       {"--context-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
+        "--recompute-granularity", "--pipeline-model-parallel-layout", "--fp16"}) {
     EXPECT_THAT(flags, Not(Contains(Key(absent))));
   }
 }
 
 TEST(MegatronLaunch, LeavesOutWhatThePlanDoesNotUse) {
-  const auto flags = arguments_of(kLlama70B, {{"--tp", "8"}, {"--pp", "8"}, {"--zero", "0"}, {"--sequence-parallel", "false"},
+  const auto flags = arguments_of(kLlama70B, {{"--tp", "8"},
+                                              {"--pp", "8"},
+                                              {"--zero", "0"},
+                                              {"--sequence-parallel", "false"},
                                               {"--precision", "fp16"}});
-  for (const char* absent : {"--sequence-parallel", "--use-distributed-optimizer", "--overlap-param-gather",
-                             "--num-virtual-stages-per-pipeline-rank", "--bf16"}) {
+  for (const char* absent :
+       {"--sequence-parallel", "--use-distributed-optimizer", "--overlap-param-gather",
+        "--num-virtual-stages-per-pipeline-rank", "--bf16"}) {
     EXPECT_THAT(flags, Not(Contains(Key(absent))));
   }
   EXPECT_THAT(flags, Contains(Pair("--fp16", "")));
@@ -84,8 +94,10 @@ std::vector<int> layers_in(std::string layout) {
   EXPECT_EQ(layout.front(), 'E');
   EXPECT_EQ(layout.back(), 'L');
   std::vector<int> layers;
-  for (std::size_t at = 0; (at = layout.find("t*", at)) != std::string::npos; ++at) layers.push_back(std::stoi(layout.substr(at + 2)));
-  EXPECT_EQ(std::count(layout.begin(), layout.end(), '|'), static_cast<std::ptrdiff_t>(layers.size()) - 1);
+  for (std::size_t at = 0; (at = layout.find("t*", at)) != std::string::npos; ++at)
+    layers.push_back(std::stoi(layout.substr(at + 2)));
+  EXPECT_EQ(std::count(layout.begin(), layout.end(), '|'),
+            static_cast<std::ptrdiff_t>(layers.size()) - 1);
   return layers;
 }
 
@@ -109,12 +121,15 @@ TEST(MegatronLaunch, SplitsExpertsOnlyAsThePlanDoes) {
   EXPECT_THAT(shared, Contains(Pair("--expert-model-parallel-size", "4")));
   EXPECT_THAT(shared, Contains(Pair("--expert-tensor-parallel-size", "1")));
   // Without expert parallelism the framework would split experts like everything else.
-  EXPECT_THAT(arguments_of(kMixtral, {{"--tp", "2"}, {"--etp", "1"}}), Contains(Pair("--expert-tensor-parallel-size", "1")));
-  EXPECT_THAT(arguments_of(kMixtral, {{"--tp", "2"}, {"--etp", "2"}}), Not(Contains(Key("--expert-tensor-parallel-size"))));
+  EXPECT_THAT(arguments_of(kMixtral, {{"--tp", "2"}, {"--etp", "1"}}),
+              Contains(Pair("--expert-tensor-parallel-size", "1")));
+  EXPECT_THAT(arguments_of(kMixtral, {{"--tp", "2"}, {"--etp", "2"}}),
+              Not(Contains(Key("--expert-tensor-parallel-size"))));
 }
 
 TEST(MegatronLaunch, NamesContextParallelismAndFp8) {
-  const auto flags = arguments_of(kLlama70B, {{"--tp", "8"}, {"--cp", "2"}, {"--precision", "fp8"}});
+  const auto flags =
+      arguments_of(kLlama70B, {{"--tp", "8"}, {"--cp", "2"}, {"--precision", "fp8"}});
   EXPECT_THAT(flags, Contains(Pair("--context-parallel-size", "2")));
   EXPECT_THAT(flags, Contains(Pair("--fp8-format", "hybrid")));
   EXPECT_THAT(flags, Contains(Pair("--bf16", "")));
@@ -123,7 +138,8 @@ TEST(MegatronLaunch, NamesContextParallelismAndFp8) {
 TEST(TorchtitanLaunch, NamesEveryDegree) {
   Flags question = kLlama70B;
   question.emplace_back("--framework", "torchtitan");
-  const auto flags = arguments_of(question, {{"--tp", "8"}, {"--zero", "3"}, {"--recompute", "full"}});
+  const auto flags =
+      arguments_of(question, {{"--tp", "8"}, {"--zero", "3"}, {"--recompute", "full"}});
   EXPECT_THAT(flags, Contains(Pair("--parallelism.tensor_parallel_degree", "8")));
   EXPECT_THAT(flags, Contains(Pair("--parallelism.pipeline_parallel_degree", "1")));
   EXPECT_THAT(flags, Contains(Pair("--parallelism.fsdp_reshard_after_forward", "always")));

@@ -2,11 +2,11 @@
 
 #include "scenarios/memory_timeline.hpp"
 
+#include "tests/unit/scenarios/questions.hpp"
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
-
-#include "tests/unit/scenarios/questions.hpp"
 
 namespace foreplan::scenarios {
 namespace {
@@ -24,7 +24,9 @@ const std::vector<Flags> kPlans = {
     {{"--tp", "4"}, {"--pp", "4"}, {"--vpp", "5"}},
     {{"--tp", "4"}, {"--pp", "16"}, {"--recompute", "full"}},
     {{"--tp", "8"}, {"--pp", "8"}, {"--schedule", "gpipe"}},
-    {{"--tp", "4"}, {"--pp", "16"}, {"--global-batch", "4 sequences"}},  // fewer micro-batches than stages
+    {{"--tp", "4"},
+     {"--pp", "16"},
+     {"--global-batch", "4 sequences"}},  // fewer micro-batches than stages
 };
 
 class MemoryOverTime : public ::testing::TestWithParam<Flags> {};
@@ -42,17 +44,20 @@ TEST_P(MemoryOverTime, StaysBetweenWhatIsAlwaysThereAndTheReportedPeak) {
     EXPECT_TRUE(std::is_sorted(curve.time_s.begin(), curve.time_s.end()));
     EXPECT_NEAR(curve.lowest_bytes(), memory.device_total() - memory.activations, tolerance);
     EXPECT_LE(curve.highest_bytes(), memory.device_total() + tolerance);
-    EXPECT_NEAR(curve.bytes.back(), curve.bytes.front(), tolerance) << "every backward frees what its forward kept";
+    EXPECT_NEAR(curve.bytes.back(), curve.bytes.front(), tolerance)
+        << "every backward frees what its forward kept";
     EXPECT_LE(curve.time_s.back(), report.time.step_time_s);
     // Forward and backward of every micro-batch through every chunk, and the start.
-    EXPECT_EQ(curve.bytes.size(), 1 + 2u * static_cast<std::size_t>(report.time.micro_batches * report.plan.vpp));
+    EXPECT_EQ(curve.bytes.size(),
+              1 + 2u * static_cast<std::size_t>(report.time.micro_batches * report.plan.vpp));
   }
 }
 
 TEST_P(MemoryOverTime, ReachesThePeakOfTheFullestStage) {
   const simulator::StepReport report = report_of(GetParam());
   double highest = 0;
-  for (const MemoryCurve& curve : memory_over_time(report)) highest = std::max(highest, curve.highest_bytes());
+  for (const MemoryCurve& curve : memory_over_time(report))
+    highest = std::max(highest, curve.highest_bytes());
   EXPECT_NEAR(highest, report.memory.device_total(), 1e-9 * highest);
 }
 
@@ -65,15 +70,19 @@ TEST(MemoryOverTimeOf1F1B, HoldsOneMicroBatchPerStageBehind) {
   for (std::size_t stage = 0; stage < curves.size(); ++stage) {
     const auto& bytes = curves[stage].bytes;
     const double kept = bytes[1] - bytes[0];  // by the first forward
-    EXPECT_NEAR((curves[stage].highest_bytes() - bytes[0]) / kept, static_cast<double>(4 - stage), 1e-6) << stage;
+    EXPECT_NEAR((curves[stage].highest_bytes() - bytes[0]) / kept, static_cast<double>(4 - stage),
+                1e-6)
+        << stage;
   }
 }
 
 TEST(MemoryOverTimeOfGpipe, HoldsEveryMicroBatch) {
-  const simulator::StepReport report = report_of({{"--tp", "8"}, {"--pp", "8"}, {"--schedule", "gpipe"}});
+  const simulator::StepReport report =
+      report_of({{"--tp", "8"}, {"--pp", "8"}, {"--schedule", "gpipe"}});
   for (const MemoryCurve& curve : memory_over_time(report)) {
     const double kept = curve.bytes[1] - curve.bytes[0];
-    EXPECT_NEAR((curve.highest_bytes() - curve.bytes[0]) / kept, static_cast<double>(report.time.micro_batches), 1e-6);
+    EXPECT_NEAR((curve.highest_bytes() - curve.bytes[0]) / kept,
+                static_cast<double>(report.time.micro_batches), 1e-6);
   }
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 // Scenarios asked for in a test, from the text of a file and options.
 
+#include "scenarios/scenario.hpp"
+#include "scenarios/study.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,9 +15,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "scenarios/scenario.hpp"
-#include "scenarios/study.hpp"
 
 namespace foreplan::scenarios::testing_questions {
 
@@ -60,19 +60,22 @@ inline std::vector<GivenOption> given(const Flags& flags) {
 }
 
 /// The scenario of sound input; fails the test otherwise.
-inline Scenario asked(const std::optional<fs::path>& file, const Flags& flags, Purpose purpose = Purpose::search) {
+inline Scenario asked(const std::optional<fs::path>& file, const Flags& flags,
+                      Purpose purpose = Purpose::search) {
   auto scenario = read_scenario(file, given(flags), purpose);
   if (!scenario) throw std::invalid_argument(to_text(scenario.error()));
   return std::move(*scenario);
 }
 
-inline Scenario asked(std::string_view text, const Flags& flags = {}, Purpose purpose = Purpose::search) {
+inline Scenario asked(std::string_view text, const Flags& flags = {},
+                      Purpose purpose = Purpose::search) {
   const ScenarioFile file(text);
   return asked(file.path(), flags, purpose);
 }
 
 /// Mistakes of wrong input, one per line.
-inline std::string refused(std::string_view text, const Flags& flags = {}, Purpose purpose = Purpose::search) {
+inline std::string refused(std::string_view text, const Flags& flags = {},
+                           Purpose purpose = Purpose::search) {
   const ScenarioFile file(text);
   const auto scenario = read_scenario(file.path(), given(flags), purpose);
   return scenario ? "accepted" : to_text(scenario.error());
@@ -87,13 +90,16 @@ inline Study study_of(Scenario scenario) {
 /// One plan of a question asked by options alone; an option of the plan replaces the question's.
 inline Study planned(Flags question, const Flags& plan) {
   std::erase_if(question, [&](const auto& asked_for) {
-    return std::any_of(plan.begin(), plan.end(), [&](const auto& flag) { return flag.first == asked_for.first; });
+    return std::any_of(plan.begin(), plan.end(),
+                       [&](const auto& flag) { return flag.first == asked_for.first; });
   });
   question.insert(question.end(), plan.begin(), plan.end());
   return study_of(asked(std::nullopt, question, Purpose::one_plan));
 }
 
-inline const Flags kLlama70B = {{"--model", "llama3-70b"}, {"--cluster", "8x8xH100"},
-                                {"--sequence-length", "8192 tokens"}, {"--global-batch", "512 sequences"}};
+inline const Flags kLlama70B = {{"--model", "llama3-70b"},
+                                {"--cluster", "8x8xH100"},
+                                {"--sequence-length", "8192 tokens"},
+                                {"--global-batch", "512 sequences"}};
 
 }  // namespace foreplan::scenarios::testing_questions

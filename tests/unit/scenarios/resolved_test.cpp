@@ -1,12 +1,12 @@
 // The resolved question: the same for the same question, another for any other.
 
-#include <gmock/gmock.h>
-
-#include <nlohmann/json.hpp>
-#include <set>
-
 #include "scenarios/scenario.hpp"
 #include "tests/unit/scenarios/questions.hpp"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
 
 namespace foreplan::scenarios {
 namespace {
@@ -23,8 +23,9 @@ Flags with(const std::string& flag, const std::string& value) {
 std::string resolved(const Flags& flags) { return resolved_json(asked(std::nullopt, flags)); }
 
 TEST(ResolvedQuestion, IsTheSameHoweverItIsAsked) {
-  const std::string file = "scenario: llama3-70b on 8x8xH100-SXM5-80GB\nmodel: llama3-70b\ncluster: 64xH100\n"
-                           "training:\n  global_batch: 4Mi tokens\n  sequence_length: 8Ki tokens\n";
+  const std::string file =
+      "scenario: llama3-70b on 8x8xH100-SXM5-80GB\nmodel: llama3-70b\ncluster: 64xH100\n"
+      "training:\n  global_batch: 4Mi tokens\n  sequence_length: 8Ki tokens\n";
   EXPECT_EQ(resolved_json(asked(file)), resolved(kLlama70B));
   EXPECT_EQ(resolved(kLlama70B), resolved(kLlama70B));
   EXPECT_TRUE(nlohmann::json::accept(resolved(kLlama70B)));
@@ -32,27 +33,49 @@ TEST(ResolvedQuestion, IsTheSameHoweverItIsAsked) {
 
 TEST(ResolvedQuestion, ChangesWithEveryOption) {
   const std::vector<std::pair<std::string, std::string>> changes = {
-      {"--model", "llama2-70b"}, {"--cluster", "8x8xH200"}, {"--sequence-length", "4096 tokens"},
-      {"--global-batch", "256 sequences"}, {"--hidden-dropout", "10 %"}, {"--attention-dropout", "10 %"},
-      {"--expert-imbalance", "1.2"}, {"--framework", "torchtitan"}, {"--profile", "calibrated"}, {"--precision", "fp8"}, {"--gpus", "32"},
-      {"--tp", "8"}, {"--pp", "4"}, {"--vpp", "1"}, {"--cp", "2"}, {"--ep", "2"}, {"--etp", "2"}, {"--micro-batch", "3"},
-      {"--sequence-parallel", "true"}, {"--zero", "0"}, {"--recompute", "none"}, {"--schedule", "gpipe"},
-      {"--headroom", "7 %"}, {"--objective", "memory"}, {"--top", "3"}};
+      {"--model", "llama2-70b"},
+      {"--cluster", "8x8xH200"},
+      {"--sequence-length", "4096 tokens"},
+      {"--global-batch", "256 sequences"},
+      {"--hidden-dropout", "10 %"},
+      {"--attention-dropout", "10 %"},
+      {"--expert-imbalance", "1.2"},
+      {"--framework", "torchtitan"},
+      {"--profile", "calibrated"},
+      {"--precision", "fp8"},
+      {"--gpus", "32"},
+      {"--tp", "8"},
+      {"--pp", "4"},
+      {"--vpp", "1"},
+      {"--cp", "2"},
+      {"--ep", "2"},
+      {"--etp", "2"},
+      {"--micro-batch", "3"},
+      {"--sequence-parallel", "true"},
+      {"--zero", "0"},
+      {"--recompute", "none"},
+      {"--schedule", "gpipe"},
+      {"--headroom", "7 %"},
+      {"--objective", "memory"},
+      {"--top", "3"}};
   EXPECT_EQ(changes.size(), options().size()) << "an option has no case here";
   std::set<std::string> seen = {resolved(kLlama70B)};
-  for (const auto& [flag, value] : changes) EXPECT_TRUE(seen.insert(resolved(with(flag, value))).second) << flag;
+  for (const auto& [flag, value] : changes)
+    EXPECT_TRUE(seen.insert(resolved(with(flag, value))).second) << flag;
 }
 
 TEST(ResolvedQuestion, ChangesWithEveryRateOfTheCluster) {
   const auto question = [](const std::string& cluster) {
-    return resolved_json(asked("scenario: x\nmodel: llama3-8b\ncluster:\n" + cluster +
-                               "training: {sequence_length: 8192 tokens, global_batch: 64 sequences}\n"));
+    return resolved_json(
+        asked("scenario: x\nmodel: llama3-8b\ncluster:\n" + cluster +
+              "training: {sequence_length: 8192 tokens, global_batch: 64 sequences}\n"));
   };
   const std::string base = "  name: c\n  device: H100\n  nodes: 4\n  devices_per_node: 8\n";
   std::set<std::string> seen = {question(base)};
   for (const std::string change :
-       {"  network: {nic_bandwidth: 100 Gbit/s}\n", "  network: {nics_per_node: 4}\n", "  network: {latency: 9 us}\n",
-        "  network: {rail_aligned: false}\n", "  scale_up: {bandwidth: 300 GB/s}\n", "  scale_up: {latency: 3 us}\n",
+       {"  network: {nic_bandwidth: 100 Gbit/s}\n", "  network: {nics_per_node: 4}\n",
+        "  network: {latency: 9 us}\n", "  network: {rail_aligned: false}\n",
+        "  scale_up: {bandwidth: 300 GB/s}\n", "  scale_up: {latency: 3 us}\n",
         "  scale_up: {size: 4}\n", "  scale_up: {switched: false}\n", "  scale: {compute: 50 %}\n",
         "  scale: {memory_bandwidth: 50 %}\n"}) {
     EXPECT_TRUE(seen.insert(question(base + change)).second) << change;
@@ -62,11 +85,14 @@ TEST(ResolvedQuestion, ChangesWithEveryRateOfTheCluster) {
 TEST(ResolvedQuestion, TellsModelsApartThatCountTheSame) {
   // A sliding window changes the work and no parameter.
   const auto question = [](const std::string& window) {
-    const ScenarioFile file("model: ./config.json\ncluster: 8xH100\n"
-                            "training: {sequence_length: 8192 tokens, global_batch: 64 sequences}\n");
-    file.write("config.json", R"({"model_type": "mistral", "hidden_size": 1024, "num_hidden_layers": 4,
+    const ScenarioFile file(
+        "model: ./config.json\ncluster: 8xH100\n"
+        "training: {sequence_length: 8192 tokens, global_batch: 64 sequences}\n");
+    file.write("config.json",
+               R"({"model_type": "mistral", "hidden_size": 1024, "num_hidden_layers": 4,
         "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096, "vocab_size": 1000,
-        "sliding_window": )" + window + "}");
+        "sliding_window": )" +
+                   window + "}");
     Scenario scenario = asked(file.path(), {});
     scenario.model.name = "same";  // the name holds the folder
     scenario.title = "same";

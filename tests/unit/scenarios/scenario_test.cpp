@@ -2,10 +2,10 @@
 
 #include "scenarios/scenario.hpp"
 
-#include <gmock/gmock.h>
-
 #include "simulator/schedule/schedule.hpp"
 #include "tests/unit/scenarios/questions.hpp"
+
+#include <gmock/gmock.h>
 
 namespace foreplan::scenarios {
 namespace {
@@ -114,7 +114,8 @@ TEST(Scenario, OptionsStandForKeysOfTheFile) {
 }
 
 TEST(Scenario, AKeyThatAnOptionReplacesIsNotJudged) {
-  EXPECT_EQ(refused("model: nonsense\ncluster: 8xH100\ntraining: {sequence_length: 2048 tokens, global_batch: 8 sequences}\n",
+  EXPECT_EQ(refused("model: nonsense\ncluster: 8xH100\ntraining: {sequence_length: 2048 tokens, "
+                    "global_batch: 8 sequences}\n",
                     {{"--model", "llama3-8b"}}),
             "accepted");
 }
@@ -128,10 +129,12 @@ TEST(Scenario, NeedsNoFile) {
 }
 
 TEST(Scenario, FindsAModelConfigurationBesideItsFile) {
-  const ScenarioFile file("model: mine/config.json\ncluster: 8xH100\n"
-                          "training: {sequence_length: 2048 tokens, global_batch: 8 sequences}\n");
+  const ScenarioFile file(
+      "model: mine/config.json\ncluster: 8xH100\n"
+      "training: {sequence_length: 2048 tokens, global_batch: 8 sequences}\n");
   fs::create_directory(file.path().parent_path() / "mine");
-  file.write("mine/config.json", R"({"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 6,
+  file.write("mine/config.json",
+             R"({"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 6,
       "num_attention_heads": 8, "intermediate_size": 4096, "vocab_size": 1000})");
   EXPECT_EQ(asked(file.path(), {}).model.layer_count(), 6);
 }
@@ -156,8 +159,14 @@ TEST(ScenarioPlan, ComesFromItsSectionWithTheRestDerived) {
 }
 
 TEST(ScenarioPlan, OptionsOfTheSearchReplaceItsKeys) {
-  const Scenario s = asked(kFile, {{"--tp", "8"}, {"--vpp", "1"}, {"--gpus", "32"}, {"--cluster", "4x8xH100"},
-                                   {"--sequence-parallel", "false"}, {"--recompute", "full:2"}, {"--pp", "2"}},
+  const Scenario s = asked(kFile,
+                           {{"--tp", "8"},
+                            {"--vpp", "1"},
+                            {"--gpus", "32"},
+                            {"--cluster", "4x8xH100"},
+                            {"--sequence-parallel", "false"},
+                            {"--recompute", "full:2"},
+                            {"--pp", "2"}},
                            Purpose::one_plan);
   const ParallelPlan& plan = s.plan.value();
   EXPECT_EQ(plan.tp, 8);
@@ -178,29 +187,38 @@ TEST(ScenarioPlan, IsNotAskedForByTheSearchSection) {
 // ---- mistakes -------------------------------------------------------------------------------------
 
 TEST(ScenarioMistakes, OfFileAndOptionsAreToldInOneGoInOrder) {
-  const std::string text = "modl: x\nmodel: 5\ncluster: 8xH100\ntraining:\n  sequence_length: 10\n  global_batch: 0 tokens\n"
-                           "framework: none\nsearch:\n  pp: [0, 1.5]\n";
+  const std::string text =
+      "modl: x\nmodel: 5\ncluster: 8xH100\ntraining:\n  sequence_length: 10\n  global_batch: 0 "
+      "tokens\n"
+      "framework: none\nsearch:\n  pp: [0, 1.5]\n";
   const ScenarioFile file(text);
-  const auto scenario = read_scenario(file.path(), given({{"--tp", "x"}, {"--precision", "bf17"}}), Purpose::search);
+  const auto scenario =
+      read_scenario(file.path(), given({{"--tp", "x"}, {"--precision", "bf17"}}), Purpose::search);
   ASSERT_FALSE(scenario);
   std::vector<std::string> places;
   for (const Error& error : scenario.error()) {
     places.push_back(std::to_string(error.place.line) + " " + error.place.key);
   }
-  EXPECT_THAT(places, ElementsAre("1 modl", "2 model", "5 training.sequence_length", "6 training.global_batch", "7 framework",
-                                  "9 search.pp[0]", "9 search.pp[1]", "0 --precision", "0 --tp"));
+  EXPECT_THAT(places, ElementsAre("1 modl", "2 model", "5 training.sequence_length",
+                                  "6 training.global_batch", "7 framework", "9 search.pp[0]",
+                                  "9 search.pp[1]", "0 --precision", "0 --tp"));
 }
 
 TEST(ScenarioMistakes, OfTheSearchAreFoundBesideThoseOfTheModel) {
-  EXPECT_THAT(refused("model: nonsense\ncluster: 8xH100\ntraining: {sequence_length: 2048 tokens, global_batch: 8 sequences}\n"
+  EXPECT_THAT(refused("model: nonsense\ncluster: 8xH100\ntraining: {sequence_length: 2048 tokens, "
+                      "global_batch: 8 sequences}\n"
                       "search: {tp: [], zero: [9]}\n"),
-              ::testing::AllOf(HasSubstr("no model 'nonsense'"), HasSubstr("an empty list"), HasSubstr("found 9")));
+              ::testing::AllOf(HasSubstr("no model 'nonsense'"), HasSubstr("an empty list"),
+                               HasSubstr("found 9")));
 }
 
 TEST(ScenarioMistakes, ConcerningTheClusterNameTheOptionOrTheLine) {
-  const std::string text = "model: llama3-8b\ncluster: 8xH100\ntraining: {sequence_length: 2048 tokens, global_batch: 8 sequences}\n";
+  const std::string text =
+      "model: llama3-8b\ncluster: 8xH100\ntraining: {sequence_length: 2048 tokens, global_batch: 8 "
+      "sequences}\n";
   EXPECT_EQ(refused(text, {{"--gpus", "16"}}), "--gpus: 16 GPUs, but the cluster has 8\n");
-  EXPECT_THAT(refused(text + "search:\n  gpus: 16\n"), HasSubstr("s.yaml:5:9 search.gpus: 16 GPUs, but the cluster has 8\n"));
+  EXPECT_THAT(refused(text + "search:\n  gpus: 16\n"),
+              HasSubstr("s.yaml:5:9 search.gpus: 16 GPUs, but the cluster has 8\n"));
   EXPECT_EQ(refused(text, {{"--tp", "3"}, {"--pp", "2"}}, Purpose::one_plan),
             "--tp, --pp: tp*pp*cp = 6 does not divide the 8 GPUs\n");
 }
@@ -208,7 +226,8 @@ TEST(ScenarioMistakes, ConcerningTheClusterNameTheOptionOrTheLine) {
 TEST(ScenarioMistakes, TooManyRecomputePoliciesAreLimited) {
   std::string list;
   for (const std::string a : {"core_attn", "layernorm", "mlp_act", "mlp"}) {
-    for (const std::string b : {"core_attn", "layernorm", "mlp_act", "mlp"}) list += (list.empty() ? "" : ",") + a + "+" + b;
+    for (const std::string b : {"core_attn", "layernorm", "mlp_act", "mlp"})
+      list += (list.empty() ? "" : ",") + a + "+" + b;
   }
   Flags flags = kLlama70B;
   flags.emplace_back("--recompute", list + ",none,full,moe,moe_act,shared_experts,mla_up_proj");

@@ -2,9 +2,9 @@
 
 #include "scenarios/study.hpp"
 
-#include <gmock/gmock.h>
-
 #include "tests/unit/scenarios/questions.hpp"
+
+#include <gmock/gmock.h>
 
 namespace foreplan::scenarios {
 namespace {
@@ -71,11 +71,15 @@ TEST(StudyObjective, OrdersThePlansByWhatWasAsked) {
     question.emplace_back("--objective", objective);
     question.emplace_back("--gpus", "32,64");
     const Study study = study_of(asked(std::nullopt, question));
-    return study.model().explain(study.search().run(study.search_options(1)).top.sorted().front().plan);
+    return study.model().explain(
+        study.search().run(study.search_options(1)).top.sorted().front().plan);
   };
   const auto fastest = best("step_time"), cheapest = best("gpu_seconds"), smallest = best("memory");
-  const auto gpu_seconds = [](const StepReport& report) { return report.time.step_time_s * report.plan.world_size(); };
-  EXPECT_LE(fastest.time.step_time_s, std::min(cheapest.time.step_time_s, smallest.time.step_time_s));
+  const auto gpu_seconds = [](const StepReport& report) {
+    return report.time.step_time_s * report.plan.world_size();
+  };
+  EXPECT_LE(fastest.time.step_time_s,
+            std::min(cheapest.time.step_time_s, smallest.time.step_time_s));
   EXPECT_LE(gpu_seconds(cheapest), std::min(gpu_seconds(fastest), gpu_seconds(smallest)));
   EXPECT_LT(smallest.memory.device_total(), fastest.memory.device_total());
 }

@@ -22,9 +22,12 @@ MeasurementSet with_origin(std::string device, std::string source = "aic", std::
 
 TEST(CalibrationSamples, GemmLayoutsAreThePassesOfALinearLayer) {
   MeasurementSet set = with_origin("H100-SXM5-80GB");
-  for (const GemmLayout layout : {GemmLayout::tn, GemmLayout::nn, GemmLayout::nt, GemmLayout::unstated}) {
+  for (const GemmLayout layout :
+       {GemmLayout::tn, GemmLayout::nn, GemmLayout::nt, GemmLayout::unstated}) {
     GemmMeasurement row;
-    row.m = 64; row.n = 128; row.k = 256;
+    row.m = 64;
+    row.n = 128;
+    row.k = 256;
     row.layout = layout;
     row.time = Seconds{1e-5};
     set.gemm.push_back(row);

@@ -31,10 +31,10 @@ TEST(Score, ErrorsAreFractionsOfTheMeasuredTime) {
 
 TEST(Score, CoverageCountsRowsInsideTheInterval) {
   Scoreboard board;
-  board.add(kLabel, 1.0, predicted(1.10, 0.2));   // inside
-  board.add(kLabel, 1.0, predicted(0.70, 0.2));   // 1/0.7 = 1.43 > 1.2: outside
-  board.add(kLabel, 1.0, predicted(0.85, 0.2));   // 1/0.85 = 1.176: inside
-  board.add(kLabel, 1.0, predicted(1.30, 0.2));   // 1/1.3 = 0.77 < 1/1.2: outside
+  board.add(kLabel, 1.0, predicted(1.10, 0.2));  // inside
+  board.add(kLabel, 1.0, predicted(0.70, 0.2));  // 1/0.7 = 1.43 > 1.2: outside
+  board.add(kLabel, 1.0, predicted(0.85, 0.2));  // 1/0.85 = 1.176: inside
+  board.add(kLabel, 1.0, predicted(1.30, 0.2));  // 1/1.3 = 0.77 < 1/1.2: outside
   EXPECT_NEAR(board.groups()[0].coverage_90, 0.5, 1e-12);
 }
 
