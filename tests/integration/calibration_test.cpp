@@ -161,5 +161,40 @@ TEST_F(CalibrationTest, AWhatIfWithHalfTheComputeTakesTwiceTheGemmTime) {
   EXPECT_NEAR(cost_of(scenarios::apply_scale(cluster, {.compute = 0.5})) / whole, 2, 1e-9);
 }
 
+TEST(ShippedProfiles, ReadJudgedAndPlanWith) {
+  setenv("FOREPLAN_DATA", FOREPLAN_SOURCE_DIR, 0);
+  int found = 0;
+  const std::vector<DeviceSpec> catalogue = *scenarios::device_catalogue();
+  for (const DeviceSpec& device : catalogue) {
+    const auto profile = scenarios::shipped_profile(device);
+    ASSERT_TRUE(profile) << to_text(profile.error());
+    if (!*profile) continue;
+    ++found;
+    EXPECT_EQ((*profile)->device.name, device.name);
+    EXPECT_GT((*profile)->gemm_rows, 400);
+    EXPECT_FALSE((*profile)->scores.empty());
+    scenarios::Scenario scenario;
+    scenario.model = *models::find_model("llama3-8b");
+    scenario.cluster = scenarios::typical_cluster(device, 2, 8);
+    scenario.training = {.sequence_length = 8192, .global_batch = 64};
+    scenario.frameworks = {*find_framework("megatron-core")};
+    scenario.space = default_space({&scenario.model, &scenario.cluster, scenario.training},
+                                   scenario.frameworks, {Precision::bf16});
+    scenario.profile = "calibrated";
+    const auto study = scenarios::Study::make(std::move(scenario));
+    ASSERT_TRUE(study) << to_text(study.error());
+    const auto best = study->search().run(study->search_options(1)).top.sorted();
+    ASSERT_FALSE(best.empty()) << device.name;
+    const auto report = study->model().explain(best.front().plan);
+    const auto& basis = report.time.cost.basis_s;
+    const double known = basis[static_cast<std::size_t>(Basis::measured)] +
+                         basis[static_cast<std::size_t>(Basis::interpolated)];
+    EXPECT_GT(known, basis[static_cast<std::size_t>(Basis::datasheet)]) << device.name;
+    EXPECT_GT(report.time.mfu, 0.2) << device.name;
+    EXPECT_LT(report.time.mfu, 0.8) << device.name;
+  }
+  EXPECT_GE(found, 1);
+}
+
 }  // namespace
 }  // namespace foreplan
