@@ -190,8 +190,9 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
       return fmt::format("recompute: the model has none of the parts in \"{}\"",
                          to_text(plan.recompute));
     case Rule::recompute_depth:
-      return fmt::format("recompute: full:{} exceeds the layers of a model chunk",
-                         plan.recompute.layers_per_chunk);
+      return fmt::format("recompute: full:{} exceeds the {} layers of the largest model chunk",
+                         plan.recompute.layers_per_chunk,
+                         (model.layer_count() + plan.pp * plan.vpp - 1) / (plan.pp * plan.vpp));
     case Rule::precision_unsupported:
       return fmt::format("precision: {} has no tensor unit for {}", job.cluster->device.name,
                          name(plan.precision));

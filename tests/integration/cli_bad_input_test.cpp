@@ -202,7 +202,7 @@ std::vector<BadInput> plans() {
       plan("ExpertsOfADenseModel", "{ep: 2}", {"ep", "expert"}),
       plan("SequenceParallelAlone", "{sequence_parallel: true}", {"sequence_parallel", "tp"}),
       plan("DeeperRecomputeThanLayers", "{recompute: \"full:40\"}",
-           {"full:40", "layers of a model chunk"}),
+           {"full:40", "layers of the largest model chunk"}),
       plan("ZeroStageOfAnotherFramework", "{zero: 3}", {"megatron-core", "ZeRO"}),
       plan("SeveralValuesForOnePlan", "{tp: [2, 4]}",
            {"plan.tp: one value is needed", "2 were given"}),

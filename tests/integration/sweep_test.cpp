@@ -41,6 +41,18 @@ class SweepTest : public ::testing::Test {
     return json_answer({"show", "--db", database, "--run", std::to_string(run), "--plans", plans,
                         "--limit", "100000000"});
   }
+  /// All plans and histograms of a run as the text that shows them, numbers in full: quick to
+  /// compare, where reading so much of it as JSON is not.
+  std::string stored_rows(const std::string& database, int run_number = 1) const {
+    const Outcome outcome = run({"show", "--db", database, "--run", std::to_string(run_number),
+                                 "--plans", "all", "--limit", "100000000", "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const auto plans = outcome.out.find("\"plans\": [");  // before it stand times and durations
+    return plans == std::string::npos ? "" : outcome.out.substr(plans);
+  }
+  [[nodiscard]] std::string status(const std::string& database) const {
+    return json_answer({"show", "--db", database})[0]["status"];
+  }
   /// Chunks in a database that another process may be writing; 0 before it is made.
   [[nodiscard]] int chunks_in(const std::string& database) const {
     sqlite3* handle = nullptr;
@@ -105,7 +117,9 @@ TEST_F(SweepTest, RanksThePlansThatRecommendFindsBitForBit) {
 }
 
 TEST_F(SweepTest, KeepsEveryScoredPlanWhereAllAreAskedFor) {
-  const Json sweep = json_answer({"sweep", kScenario, "--db", "all.db", "--keep", "all"});
+  const Words space = {"--tp", "4,8", "--micro-batch", "1,2"};
+  const Json sweep =
+      json_answer(Words{"sweep", kScenario, "--db", "all.db", "--keep", "all"} + space);
   const Json run = stored("all.db", "all");
   ASSERT_EQ(run["plans"].size(), sweep["plans_scored"].get<std::size_t>());
   std::set<std::string> keys;
@@ -129,15 +143,16 @@ TEST_F(SweepTest, KeepsEveryScoredPlanWhereAllAreAskedFor) {
     EXPECT_EQ(counted, run["plans"].size()) << quantity;
   }
   // What is kept beside does not change what is best.
-  json_answer({"sweep", kScenario, "--db", "best.db"});
+  json_answer(Words{"sweep", kScenario, "--db", "best.db"} + space);
   EXPECT_EQ(stored("all.db", "ranked")["plans"], stored("best.db", "ranked")["plans"]);
   EXPECT_EQ(stored("all.db", "front")["plans"], stored("best.db", "front")["plans"]);
 }
 
 TEST_F(SweepTest, GoesOnAfterAKillAndEndsAsIfThereWasNone) {
   const Words whole = {"sweep", kScenario, "--db", "whole.db", "--keep", "all"};
-  json_answer(whole);
-  const Json expected = stored("whole.db", "all");
+  const Json uninterrupted = json_answer(whole);
+  const std::string expected = stored_rows("whole.db");
+  ASSERT_NE(expected, "");
   int kills = 0;
   for (const int chunks : {1, 8, 20}) {
     Words sweep = whole;
@@ -146,20 +161,20 @@ TEST_F(SweepTest, GoesOnAfterAKillAndEndsAsIfThereWasNone) {
           "cut" + std::to_string(chunks) + "_" + std::to_string(attempt) + ".db";
       sweep[3] = database;
       if (!kill_after(database, sweep, chunks))
-        continue;  // a busy machine: it ended before the kill
-      if (stored(database, "ranked")["status"] != "running") continue;  // killed at its very end
+        continue;                                   // a busy machine: it ended before the kill
+      if (status(database) != "running") continue;  // killed at its very end
       ++kills;
       const int survived = chunks_in(database);
       EXPECT_GE(survived, chunks);
       const Json resumed = json_answer(sweep);
       EXPECT_EQ(resumed["resumed_chunks"], survived);
       EXPECT_EQ(resumed["run"], 1);
-      const Json run = stored(database, "all");
-      EXPECT_EQ(run["status"], "finished");
-      for (const char* part :
-           {"plans", "histogram", "plans_enumerated", "plans_scored", "plans_feasible"}) {
-        EXPECT_EQ(run[part], expected[part]) << part;
+      for (const char* count : {"plans_enumerated", "plans_scored", "plans_feasible"}) {
+        EXPECT_EQ(resumed[count], uninterrupted[count]) << count;
       }
+      EXPECT_EQ(status(database), "finished");
+      // Not EXPECT_EQ: megabytes of text would be printed.
+      EXPECT_TRUE(stored_rows(database) == expected) << "killed after chunk " << survived;
       break;
     }
   }
@@ -177,15 +192,14 @@ TEST_F(SweepTest, AFinishedSweepIsRunAnewAndNotTakenForAnInterruptedOne) {
 }
 
 TEST_F(SweepTest, AnotherQuestionIsNotResumed) {
-  const Words sweep = {"sweep", kScenario, "--db", "mixed.db", "--keep", "all"};
+  Words sweep = {"sweep", kScenario, "--db", "", "--keep", "all"};
   bool killed = false;
   for (int attempt = 0; attempt < 20 && !killed; ++attempt) {
-    fs::remove(folder_.path() / "mixed.db");
-    killed =
-        kill_after("mixed.db", sweep, 1) && stored("mixed.db", "ranked")["status"] == "running";
+    sweep[3] = "mixed" + std::to_string(attempt) + ".db";
+    killed = kill_after(sweep[3], sweep, 1) && status(sweep[3]) == "running";
   }
   ASSERT_TRUE(killed);
-  const Json other = json_answer(sweep + Words{"--headroom", "10 %"});
+  const Json other = json_answer(sweep + Words{"--headroom", "10 %", "--tp", "8"});
   EXPECT_EQ(other["run"], 2);
   EXPECT_EQ(other["resumed_chunks"], 0);
 }
@@ -193,15 +207,14 @@ TEST_F(SweepTest, AnotherQuestionIsNotResumed) {
 TEST_F(SweepTest, ThreadsDoNotChangeARow) {
   for (const std::string keep : {"best", "all"}) {
     for (const std::string threads : {"1", "2", "5"}) {
-      EXPECT_EQ(json_answer({"sweep", kScenario, "--db", keep + threads, "--keep", keep,
-                             "--threads", threads})["threads"],
-                std::stoi(threads));
+      const Json sweep = json_answer(
+          {"sweep", kScenario, "--db", keep + threads, "--keep", keep, "--threads", threads});
+      EXPECT_EQ(sweep["threads"], std::stoi(threads));
     }
-    const Json one = stored(keep + "1", "all");
+    const std::string one = stored_rows(keep + "1");
+    ASSERT_NE(one, "");
     for (const std::string threads : {"2", "5"}) {
-      const Json several = stored(keep + threads, "all");
-      EXPECT_EQ(several["plans"], one["plans"]);
-      EXPECT_EQ(several["histogram"], one["histogram"]);
+      EXPECT_TRUE(stored_rows(keep + threads) == one) << keep << ", " << threads << " threads";
     }
   }
 }

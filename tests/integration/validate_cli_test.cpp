@@ -1,6 +1,6 @@
 // validate and calibrate through the program.
 
-#include "program.hpp"
+#include "tests/integration/program.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
