@@ -138,6 +138,5 @@ int guarded_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A file size limit shall be an error of write(), which the store reports, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
   return foreplan::cli::guarded_run(argc, argv);
 }

@@ -115,7 +115,9 @@ Result<ModelSpec> model_from_hf(const Document& document, std::string name) {
   ModelSpec model;
   model.name = std::move(name);
   model.family = family->model_type;
-  model.source = root.place().file;
+  // Catalogue files say where their values were read; any other file is its own source.
+  const auto source = root.find("_source");
+  model.source = source && source->is_text() ? source->text() : root.place().file;
   const hf::ConfigReader config(document, root);
   refuse_other_architectures(config);
   family->read(config, model);

@@ -35,7 +35,7 @@ TEST_F(Catalogue, FindsAShippedModelByName) {
   EXPECT_EQ(model->name, "llama3-70b");
   EXPECT_EQ(model->family, "llama");
   EXPECT_EQ(model->layer_count(), 80);
-  EXPECT_THAT(model->source, HasSubstr("llama3-70b.json"));
+  EXPECT_THAT(model->source, HasSubstr("Meta-Llama-3-70B"));
 }
 
 TEST_F(Catalogue, ListsItsNamesSorted) {
