@@ -1,105 +1,290 @@
-// calibrate: measurements of a device -> its profile, and how good that is.
+// calibrate: measurements of a device -> its profile, how good that is, and what to measure next.
 
+#include "cli/measurement_plan.hpp"
+#include "cli/report_plot.hpp"
 #include "cli/score_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "results/measurement_file.hpp"
 #include "results/store.hpp"
 #include "scenarios/device_file.hpp"
+#include "scenarios/lookup.hpp"
 #include "scenarios/profiles.hpp"
+#include "simulator/calibration/extrapolation.hpp"
+#include "simulator/calibration/prior.hpp"
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace foreplan::cli {
 namespace {
 
-using simulator::calibration::CalibrationProfile;
+namespace cal = simulator::calibration;
+using cal::CalibrationProfile;
+using Json = nlohmann::ordered_json;
+
+constexpr int kMostMeasurements = 1000;
+
+Result<void> write_text(const std::filesystem::path& file, const std::string& text,
+                        std::string_view option) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  if (out.flush()) return {};
+  return fail("cannot be written", Place{file.string(), 0, 0, std::string(option)});
+}
+
+/// What a fit needs besides the device.
+struct Inputs {
+  std::vector<DeviceSpec> catalogue;
+  results::MeasurementSet shipped;
+  std::optional<results::MeasurementSet> own;  ///< of --db
+};
+
+/// What is said of a profile beside the profile itself.
+struct Verdict {
+  cal::Scoreboard board;
+  std::optional<cal::Ablation> ablation;
+  std::optional<cal::Scoreboard> beyond;
+};
 
 class Calibrate final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "calibrate"; }
   [[nodiscard]] std::string_view summary() const override {
-    return "fit a device's profile to measurements, and judge it";
+    return "fit a device's profile to measurements, judge it, say what to measure next";
   }
   [[nodiscard]] std::string_view examples() const override {
     return "Examples:\n"
            "  foreplan calibrate --device RTX-4090 --folds 0 --out rtx4090.json\n"
-           "  foreplan calibrate --device H100 --out h100.json --report\n"
-           "  foreplan calibrate --device H100 --db mine.db --out mine.json";
+           "  foreplan calibrate --device H100 --report report/\n"
+           "  foreplan calibrate --device H100 --db mine.db --out mine.json\n"
+           "  foreplan calibrate --device MyGPU --db mine.db --prior H100 --out mine.json\n"
+           "  foreplan calibrate --plan-measurements 20 --scenario s.yaml --out bench.yaml\n\n"
+           "With --db the rows of the database move the prior: the shipped profile of the device "
+           "or, "
+           "without one, of\nthe device most like it. Few rows move it little, many own it. A "
+           "device "
+           "of one's own is a file in the\nfolder that FOREPLAN_DEVICES names.";
   }
   void declare(CLI::App& app) override {
-    app.add_option("--device", device_, "device name or alias")->required();
-    db_option_ = app.add_option("--db", database_, "also fit to the measurements in this database");
-    app.add_option("--out", out_, "profile file to write")->required();
+    device_option_ = app.add_option("--device", device_, "device name or alias");
+    db_option_ = app.add_option("--db,--database", database_,
+                                "own measurements of the device (foreplan import writes them)");
+    prior_option_ = app.add_option("--prior", prior_, "device whose profile they start from")
+                        ->needs(db_option_);
+    out_option_ = app.add_option("--out", out_,
+                                 "file to write: the profile (default DEVICE.json; none with "
+                                 "--report), or the bench file");
     app.add_option("--folds", folds_, "fits for cross-validation by shape; 0 = do not judge")
         ->check(CLI::Range(0, 20))
         ->capture_default_str();
-    app.add_flag("--report", report_, "print the cross-validated errors");
+    report_option_ = app.add_option("--report", report_,
+                                    "print the errors, an ablation and extrapolation, and write a "
+                                    "page with plots (file or folder; default calibration.html)")
+                         ->expected(0, 1);
+    plan_option_ = app.add_option("--plan-measurements", planned_,
+                                  "which measurements would make a scenario's answer surer")
+                       ->check(CLI::Range(1, kMostMeasurements));
+    scenario_option_ = app.add_option("--scenario", scenario_, "scenario file (YAML)");
+    plan_option_->needs(scenario_option_);
+    scenario_option_->needs(plan_option_);
     app.add_flag("--json", json_, "print the outcome as JSON");
   }
+
   Result<ExitCode> run() override {
+    if (plan_option_->count() > 0) return plan();
+    if (device_option_->count() == 0) {
+      return fail("which device? e.g. --device H100; foreplan devices lists them",
+                  Place{{}, 0, 0, "--device"});
+    }
     auto device = scenarios::find_device(device_, Place{{}, 0, 0, "--device"});
     if (!device) return fail(std::move(device.error()));
-    auto catalogue = scenarios::device_catalogue();
-    if (!catalogue) return fail(std::move(catalogue.error()));
-    auto measurements = results::shipped_measurements();
-    if (!measurements) return fail(std::move(measurements.error()));
-    if (db_option_->count() > 0) {
-      measurements->append(
-          results::Store::open(database_, results::AccessMode::read_only).measurements({}));
-    }
+    auto inputs = read_inputs(*device);
+    if (!inputs) return fail(std::move(inputs.error()));
     ProgressLine progress("fitting");
-    auto profile = simulator::calibration::fit_profile(*device, *catalogue, *measurements);
+    Verdict verdict;
+    auto profile = inputs->own ? adapt(*device, *inputs, verdict) : fit(*device, *inputs, verdict);
     if (!profile) return fail(std::move(profile.error()));
-    if (folds_ > 1) {
-      auto board =
-          simulator::calibration::cross_validate(*device, *catalogue, *measurements, folds_);
-      if (!board) return fail(std::move(board.error()));
-      profile->scores = board->groups();
+    profile->scores = verdict.board.groups();
+    const bool reporting = report_option_->count() > 0;
+    const std::string file = out_option_->count() > 0 ? out_
+                             : reporting
+                                 ? ""
+                                 : scenarios::canonical_name(profile->device.name) + ".json";
+    if (!file.empty()) {
+      auto written = write_text(file, cal::profile_text(*profile), "--out");
+      if (!written) return fail(std::move(written.error()));
     }
-    std::ofstream file(out_, std::ios::binary);
-    file << simulator::calibration::profile_text(*profile);
-    if (!file.flush()) return fail("cannot be written", Place{out_, 0, 0, "--out"});
-    print(json_ ? summary_json(*profile) : summary_text(*profile));
+    const std::string page = reporting ? page_path() : "";
+    const std::string text = summary_text(*profile, file, page, verdict);
+    if (reporting) {
+      auto written = write_text(
+          page, report_html(profile->name, score_plots(verdict.board.points()), text), "--report");
+      if (!written) return fail(std::move(written.error()));
+    }
+    print(json_ ? summary_json(*profile, file, page, verdict) : text);
     return kDone;
   }
 
  private:
-  [[nodiscard]] std::string summary_json(const CalibrationProfile& p) const {
-    return nlohmann::ordered_json{{"profile", p.name},
-                                  {"file", out_},
-                                  {"gemm_rows", p.gemm_rows},
-                                  {"attention_rows", p.attention_rows},
-                                  {"bandwidth_rows", p.bandwidth_rows},
-                                  {"collective_rows", p.collective_rows},
-                                  {"notes", p.notes},
-                                  {"folds", folds_},
-                                  {"groups", scores_json(p.scores)}}
-               .dump(2) +
-           '\n';
+  [[nodiscard]] Result<Inputs> read_inputs(const DeviceSpec& device) const {
+    Inputs inputs;
+    auto catalogue = scenarios::device_catalogue();
+    if (!catalogue) return fail(std::move(catalogue.error()));
+    inputs.catalogue = std::move(*catalogue);
+    auto shipped = results::shipped_measurements();
+    if (!shipped) return fail(std::move(shipped.error()));
+    inputs.shipped = std::move(*shipped);
+    if (db_option_->count() == 0) return inputs;
+    inputs.own = results::Store::open(database_, results::AccessMode::read_only)
+                     .measurements({.kind = {}, .device = device.name, .source = {}});
+    if (inputs.own->size() == 0) {
+      return fail(fmt::format("holds no measurements of {}; foreplan import --device {} --db {} "
+                              "FILE stores some",
+                              device.name, device.name, database_),
+                  Place{database_, 0, 0, "--db"});
+    }
+    return inputs;
   }
 
-  [[nodiscard]] std::string summary_text(const CalibrationProfile& p) const {
-    std::string text = styled(p.name, Style::title) + fmt::format(" -> {}\n", out_);
+  /// A profile of the shipped measurements.
+  Result<CalibrationProfile> fit(const DeviceSpec& device, const Inputs& inputs,
+                                 Verdict& verdict) const {
+    if (folds_ > 1) {
+      const bool reporting = report_option_->count() > 0;
+      if (reporting) verdict.ablation.emplace(device, inputs.catalogue, inputs.shipped);
+      cal::FoldVisitor visit;
+      if (reporting) {
+        visit = [&](const CalibrationProfile& fold, const cal::HoldOut& hold_out) {
+          verdict.ablation->add_fold(fold, hold_out);
+        };
+      }
+      auto board = cal::cross_validate(device, inputs.catalogue, inputs.shipped, folds_, visit);
+      if (!board) return fail(std::move(board.error()));
+      verdict.board = std::move(*board);
+      if (reporting) {
+        auto beyond = cal::extrapolate(device, inputs.catalogue, inputs.shipped);
+        if (!beyond) return fail(std::move(beyond.error()));
+        verdict.beyond = std::move(*beyond);
+      }
+    }
+    return cal::fit_profile(device, inputs.catalogue, inputs.shipped);
+  }
+
+  /// A profile of one's own machine.
+  Result<CalibrationProfile> adapt(const DeviceSpec& device, const Inputs& inputs,
+                                   Verdict& verdict) const {
+    auto from = device;
+    if (prior_option_->count() > 0) {
+      auto named = scenarios::find_device(prior_, Place{{}, 0, 0, "--prior"});
+      if (!named) return fail(std::move(named.error()));
+      from = std::move(*named);
+    }
+    auto base = scenarios::profile_for(from);
+    if (!base) return fail(std::move(base.error()));
+    if (from.name != device.name) base = cal::derive_profile(*base, device);
+    const cal::OwnMachine machine{device, *base, inputs.catalogue, inputs.shipped, *inputs.own};
+    if (folds_ > 1) verdict.board = cal::judge_adjustments(machine);
+    return cal::adapt_profile(machine);
+  }
+
+  [[nodiscard]] std::string page_path() const {
+    if (report_.empty()) return "calibration.html";
+    const std::filesystem::path path{report_};
+    if (path.extension() == ".html" || path.extension() == ".htm") return report_;
+    std::error_code ignored;  // what cannot be created cannot be written to, which is reported
+    std::filesystem::create_directories(path, ignored);
+    return (path / "calibration.html").string();
+  }
+
+  Result<ExitCode> plan() {
+    auto scenario = scenarios::read_scenario(scenario_, {}, scenarios::Purpose::search);
+    if (!scenario) return fail(std::move(scenario.error()));
+    const std::string device = scenario->cluster.device.name;
+    if (device_option_->count() > 0) {
+      auto asked = scenarios::find_device(device_, Place{{}, 0, 0, "--device"});
+      if (!asked) return fail(std::move(asked.error()));
+      if (asked->name != device) {
+        return fail(fmt::format("{} is not the device of {}, which plans for {}", asked->name,
+                                scenario_, device),
+                    Place{{}, 0, 0, "--device"});
+      }
+    }
+    // A data sheet cannot be made surer by measuring; the profile that measuring would feed can.
+    if (scenario->profile == "datasheet") scenario->profile = "calibrated";
+    auto study = scenarios::Study::make(std::move(*scenario));
+    if (!study) return fail(std::move(study.error()));
+    const auto points = plan_measurements(*study, static_cast<std::size_t>(planned_));
+    if (!points) {
+      print("  no plan of this scenario fits; foreplan recommend says why\n");
+      return kNothingFits;
+    }
+    const std::string text = bench_file_text(device, *points);
+    if (out_option_->count() == 0) {
+      print(text);
+      return kDone;
+    }
+    auto written = write_text(out_, text, "--out");
+    if (!written) return fail(std::move(written.error()));
+    print(styled(study->cost().name(), Style::title) + fmt::format(" -> {}\n", out_) +
+          plan_text(*points));
+    return kDone;
+  }
+
+  [[nodiscard]] std::string summary_json(const CalibrationProfile& p, const std::string& file,
+                                         const std::string& page, const Verdict& verdict) const {
+    Json out{{"profile", p.name},
+             {"file", file},
+             {"report", page},
+             {"gemm_rows", p.gemm_rows},
+             {"attention_rows", p.attention_rows},
+             {"bandwidth_rows", p.bandwidth_rows},
+             {"collective_rows", p.collective_rows},
+             {"notes", p.notes},
+             {"folds", folds_},
+             {"models", scores_json(verdict.board.models())},
+             {"groups", scores_json(p.scores)}};
+    if (verdict.ablation) out["ablation"] = ablation_json(*verdict.ablation);
+    if (verdict.beyond) out["extrapolation"] = scores_json(verdict.beyond->groups());
+    return out.dump(2) + '\n';
+  }
+
+  [[nodiscard]] std::string summary_text(const CalibrationProfile& p, const std::string& file,
+                                         const std::string& page, const Verdict& verdict) const {
+    std::string text = styled(p.name, Style::title) + '\n';
+    if (!file.empty()) text += fmt::format("  profile   {}\n", file);
+    if (!page.empty()) text += fmt::format("  report    {}\n", page);
     text += fmt::format("  own rows  {} GEMM, {} attention, {} bandwidth, {} collective\n",
                         p.gemm_rows, p.attention_rows, p.bandwidth_rows, p.collective_rows);
     for (const std::string& note : p.notes) text += "  " + note + '\n';
-    if (report_ && !p.scores.empty()) {
-      text +=
-          styled(fmt::format("\nErrors on shapes that the fit had not seen ({} folds by shape)\n",
-                             folds_),
-                 Style::title) +
-          scores_text(p.scores);
+    if (report_option_->count() == 0 || p.scores.empty()) return text;
+    const auto section = [&](const std::string& title, const std::string& table) {
+      text += styled('\n' + title + '\n', Style::title) + table;
+    };
+    section(fmt::format("Errors on shapes that the fit had not seen ({} folds by shape)", folds_),
+            scores_text(verdict.board.models(), true));
+    section("The same by group", scores_text(p.scores, true));
+    if (verdict.ablation) {
+      section("What each part buys, on the same folds: median / p95 error",
+              ablation_text(*verdict.ablation));
+    }
+    if (verdict.beyond) {
+      section(fmt::format("Extrapolation: fitted to m, n, k and lengths up to {} and to {} nodes, "
+                          "asked about more",
+                          cal::kExtrapolationSize, cal::kExtrapolationNodes),
+              extrapolation_text(verdict.beyond->groups(), verdict.board.groups()));
     }
     return text;
   }
 
-  std::string device_, database_, out_;
-  CLI::Option* db_option_ = nullptr;
-  int folds_ = 5;
-  bool report_ = false, json_ = false;
+  std::string device_, database_, out_, prior_, report_, scenario_;
+  CLI::Option *device_option_ = nullptr, *db_option_ = nullptr, *prior_option_ = nullptr,
+              *out_option_ = nullptr, *report_option_ = nullptr, *plan_option_ = nullptr,
+              *scenario_option_ = nullptr;
+  int folds_ = 5, planned_ = 0;
+  bool json_ = false;
 };
 
 }  // namespace

@@ -21,4 +21,17 @@ namespace foreplan::scenarios {
 [[nodiscard]] Result<std::optional<simulator::calibration::CalibrationProfile>> shipped_profile(
     const DeviceSpec& device);
 
+/// A profile that takes no fit: the shipped one, or the shipped one of the most alike device of the
+/// kernel family, derived by the data sheet; empty where no device of the family has one.
+[[nodiscard]] Result<std::optional<simulator::calibration::CalibrationProfile>> ready_profile_for(
+    const DeviceSpec& device);
+
+/// The best profile for a device, in this order: the shipped one; a fit to shipped measurements, if
+/// 100 GEMMs of the device are among them; the shipped profile of the most alike device of its
+/// kernel family, derived by the data sheet, with what was measured of the device; a fit that leans
+/// on the most alike measured device. The last two say so in `name` or `notes`. A fit takes
+/// seconds.
+[[nodiscard]] Result<simulator::calibration::CalibrationProfile> profile_for(
+    const DeviceSpec& device);
+
 }  // namespace foreplan::scenarios

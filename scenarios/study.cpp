@@ -15,39 +15,37 @@ using namespace simulator;
 
 namespace {
 
-/// The cost model that the scenario asks for; the datasheet stands behind a calibrated one.
-Result<std::unique_ptr<CostModel>> make_cost(const Scenario& scenario,
-                                             std::unique_ptr<CostModel> datasheet) {
-  if (scenario.profile == "datasheet") return datasheet;
+/// The profile that the scenario asks for; null = the data sheet.
+Result<SharedProfile> make_profile(const Scenario& scenario) {
+  if (scenario.profile == "datasheet") return SharedProfile{};
   const DeviceSpec& device = scenario.cluster.device;
-  if (scenario.profile != "calibrated") {
-    auto profile = calibration::read_profile(scenario.profile, device);
-    if (!profile) return fail(std::move(profile.error()));
-    return make_calibrated_cost(scenario.cluster, std::move(*profile), std::move(datasheet));
-  }
-  auto profile = shipped_profile(device);
+  auto profile = scenario.profile == "calibrated"
+                     ? profile_for(device)
+                     : calibration::read_profile(scenario.profile, device);
   if (!profile) return fail(std::move(profile.error()));
-  if (!*profile) {
-    return fail(fmt::format("no profile of {} is shipped; fit one with foreplan calibrate --device "
-                            "{} --out FILE.json and"
-                            " name that file",
-                            device.name, device.name),
-                Place{{}, 0, 0, "profile"});
-  }
-  return make_calibrated_cost(scenario.cluster, std::move(**profile), std::move(datasheet));
+  return std::make_shared<const calibration::CalibrationProfile>(std::move(*profile));
 }
 
 }  // namespace
 
-Result<Study> Study::make(Scenario scenario) {
+Result<Study> Study::make(Scenario scenario, SharedProfile profile) {
   auto efficiencies = datasheet_efficiencies(scenario.cluster.device.architecture);
   if (!efficiencies) return fail(std::move(efficiencies.error()));
   Study study;
   study.scenario_ = std::make_unique<Scenario>(std::move(scenario));
   const Scenario& s = *study.scenario_;
-  auto cost = make_cost(s, make_datasheet_cost(s.cluster, *efficiencies));
-  if (!cost) return fail(std::move(cost.error()));
-  study.cost_ = std::move(*cost);
+  if (profile == nullptr) {
+    auto made = make_profile(s);
+    if (!made) return fail(std::move(made.error()));
+    profile = std::move(*made);
+  }
+  study.profile_ = std::move(profile);
+  study.cost_ = make_datasheet_cost(s.cluster, *efficiencies);
+  if (study.profile_ != nullptr) {
+    // The data sheet stands behind what the profile cannot answer.
+    study.cost_ = make_calibrated_cost(s.cluster, *study.profile_, std::move(study.cost_),
+                                       efficiencies->conditions.sustained_gemm);
+  }
   std::vector<RecomputePolicy> policies = distinct_policies(s.space);
   study.model_ = std::make_unique<StepModel>(Job{&s.model, &s.cluster, s.training}, *study.cost_,
                                              std::span<const FrameworkTraits>(s.frameworks),
@@ -94,8 +92,9 @@ double distance(const ParallelPlan& a, const ParallelPlan& b) {
   return d;
 }
 
-std::optional<StepReport> best_of(const Scenario& scenario, SearchOptions options) {
-  auto study = Study::make(scenario);
+std::optional<StepReport> best_of(const Scenario& scenario, const SharedProfile& profile,
+                                  SearchOptions options) {
+  auto study = Study::make(scenario, profile);
   if (!study) return std::nullopt;
   options.top_k = 1;
   const auto best = study->search().run(options).top.sorted();
@@ -122,7 +121,7 @@ std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<Pa
       return distance(plan, *wanted) + 1e-9 * score.step_time_s;
     };
   }
-  if (auto report = best_of(wide, options)) {
+  if (auto report = best_of(wide, study.profile(), options)) {
     const int used = report->plan.world_size();
     return NearestFit{std::move(*report), used, false, false};
   }
@@ -138,7 +137,7 @@ std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<Pa
     larger.cluster.nodes = study.scenario().cluster.nodes * factor;
     const Job larger_job{&larger.model, &larger.cluster, larger.training};
     larger.space = default_space(larger_job, larger.frameworks, larger.space.precision);
-    if (auto report = best_of(larger, options)) {
+    if (auto report = best_of(larger, study.profile(), options)) {
       const int used = report->plan.world_size();
       return NearestFit{std::move(*report), used, true, assume_network};
     }

@@ -2,6 +2,7 @@
 // A scenario made ready to be answered: cost profile, step model and search over its space.
 
 #include "scenarios/scenario.hpp"
+#include "simulator/calibration/profile.hpp"
 #include "simulator/cost/cost_model.hpp"
 #include "simulator/search/search.hpp"
 #include "simulator/step/step_model.hpp"
@@ -11,22 +12,30 @@
 
 namespace foreplan::scenarios {
 
+/// A profile that several studies of one device use.
+using SharedProfile = std::shared_ptr<const simulator::calibration::CalibrationProfile>;
+
 /// Owns a scenario and what answers it. Movable; the parts refer to each other through stable
 /// addresses.
 class Study {
  public:
-  /// Fails if the efficiencies of the device's architecture cannot be read.
-  static Result<Study> make(Scenario scenario);
+  /// Calibrated costs come from `profile` if it is given (a variant of a study that has one asks
+  /// for it once), else from the scenario's choice. Fails if that, or the efficiencies of the
+  /// device's architecture, cannot be had.
+  static Result<Study> make(Scenario scenario, SharedProfile profile = {});
 
   [[nodiscard]] const Scenario& scenario() const { return *scenario_; }
   [[nodiscard]] const simulator::CostModel& cost() const { return *cost_; }
   [[nodiscard]] const simulator::StepModel& model() const { return *model_; }
   [[nodiscard]] const simulator::Search& search() const { return *search_; }
+  /// Null where costs come from the data sheet.
+  [[nodiscard]] const SharedProfile& profile() const { return profile_; }
   /// Options of the scenario: top k, headroom, objective.
   [[nodiscard]] simulator::SearchOptions search_options(int threads) const;
 
  private:
   std::unique_ptr<Scenario> scenario_;
+  SharedProfile profile_;
   std::unique_ptr<simulator::CostModel> cost_;
   std::unique_ptr<simulator::StepModel> model_;
   std::unique_ptr<simulator::Search> search_;

@@ -38,25 +38,15 @@ const DeviceSpec* spec_named(std::span<const DeviceSpec> catalogue, std::string_
   return found == catalogue.end() ? nullptr : &*found;
 }
 
-/// How unlike two devices are: another family first, then doublings of peak and bandwidth.
-double unlikeness(const DeviceSpec& a, const DeviceSpec& b) {
-  const auto doublings = [](double x, double y) {
-    return x > 0 && y > 0 ? std::abs(std::log2(x / y)) : 4.0;
-  };
-  const auto peak = [](const DeviceSpec& d) {
-    return d.peak(DType::fp16).value_or(FlopsPerSecond{0}).value;
-  };
-  return (kernel_family(a) == kernel_family(b) ? 0 : 10) + doublings(peak(a), peak(b)) +
-         doublings(a.memory_bandwidth.value, b.memory_bandwidth.value);
-}
-
-/// The measured device most like `device`, itself excluded.
+/// The measured device most like `device`, itself excluded; the wanted one if it was measured.
 template <class Sample, class Name>
 const DeviceSpec* nearest_measured(const DeviceSpec& device, std::span<const DeviceSpec> catalogue,
-                                   const std::vector<Labelled<Sample>>& rows, Name name) {
+                                   const std::vector<Labelled<Sample>>& rows, Name name,
+                                   const DeviceSpec* wanted) {
   std::map<std::string, int> counts;
   for (const auto& row : rows) ++counts[name(row)];
   constexpr int kEnough = 100;
+  if (wanted != nullptr && counts.contains(wanted->name)) return wanted;
   const DeviceSpec* best = nullptr;
   for (const auto& [other, count] : counts) {
     const DeviceSpec* spec = spec_named(catalogue, other);
@@ -77,8 +67,7 @@ std::vector<Sample> chosen(const std::vector<Labelled<Sample>>& rows,
                            const std::set<std::string>& devices, const HoldOut& hold_out) {
   std::vector<Sample> out;
   for (const auto& row : rows) {
-    if (devices.contains(row.label.device) && !hold_out.holds(row.label.key))
-      out.push_back(row.sample);
+    if (devices.contains(row.label.device) && !hold_out.holds(row)) out.push_back(row.sample);
   }
   return out;
 }
@@ -98,7 +87,8 @@ std::int64_t count_of(const std::vector<Labelled<Sample>>& rows, std::string_vie
 }
 
 void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,
-              const results::MeasurementSet& measurements, const HoldOut& hold_out) {
+              const results::MeasurementSet& measurements, const HoldOut& hold_out,
+              const FitScope& scope) {
   const auto all = gemm_samples(measurements, "");
   const auto own = chosen(all, {profile.device.name}, hold_out);
   profile.gemm_rows = count_of(all, profile.device.name);
@@ -106,7 +96,7 @@ void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue
   const GemmModel* prior = nullptr;
   if (own.size() < kFewGemmRows) {
     const DeviceSpec* relative =
-        nearest_measured(profile.device, catalogue, all, device_of<GemmSample>);
+        nearest_measured(profile.device, catalogue, all, device_of<GemmSample>, scope.relative);
     if (relative != nullptr) {
       donor = GemmModel::fit(*relative, chosen(all, {relative->name}, hold_out));
       prior = &donor;
@@ -122,12 +112,13 @@ void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue
 template <class Sample>
 std::set<std::string> supporting(CalibrationProfile& profile, std::string_view what,
                                  std::span<const DeviceSpec> catalogue,
-                                 const std::vector<Labelled<Sample>>& rows) {
+                                 const std::vector<Labelled<Sample>>& rows, const FitScope& scope) {
   std::set<std::string> devices = family_of(profile.device, catalogue);
   const bool any = std::any_of(rows.begin(), rows.end(),
                                [&](const auto& r) { return devices.contains(r.label.device); });
   if (any) return devices;
-  const DeviceSpec* relative = nearest_measured(profile.device, catalogue, rows, device_of<Sample>);
+  const DeviceSpec* relative =
+      nearest_measured(profile.device, catalogue, rows, device_of<Sample>, scope.relative);
   if (relative == nullptr) return devices;
   profile.notes.push_back(
       fmt::format("{}: nothing of its architecture; {} stands in", what, relative->name));
@@ -135,7 +126,8 @@ std::set<std::string> supporting(CalibrationProfile& profile, std::string_view w
 }
 
 void fit_attention(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,
-                   const results::MeasurementSet& measurements, const HoldOut& hold_out) {
+                   const results::MeasurementSet& measurements, const HoldOut& hold_out,
+                   const FitScope& scope) {
   const auto all = attention_samples(measurements);
   profile.attention_rows = count_of(all, profile.device.name);
   std::vector<AttentionDevice> devices = {attention_device(profile.device)};
@@ -143,19 +135,23 @@ void fit_attention(CalibrationProfile& profile, std::span<const DeviceSpec> cata
     if (d.name != profile.device.name) devices.push_back(attention_device(d));
   }
   profile.attention = AttentionModel::fit(
-      chosen(all, supporting(profile, "attention", catalogue, all), hold_out), devices, {});
+      chosen(all, supporting(profile, "attention", catalogue, all, scope), hold_out), devices, {});
 }
 
 void fit_bandwidth(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,
-                   const results::MeasurementSet& measurements, const HoldOut& hold_out) {
+                   const results::MeasurementSet& measurements, const HoldOut& hold_out,
+                   const FitScope& scope) {
   const auto all = bandwidth_samples(measurements);
   profile.bandwidth_rows = count_of(all, profile.device.name);
   std::vector<BandwidthDevice> devices = {bandwidth_device(profile.device)};
   for (const DeviceSpec& d : catalogue) {
     if (d.name != profile.device.name) devices.push_back(bandwidth_device(d));
   }
+  BandwidthModel::Options options;
+  options.residual = scope.bandwidth_residual;
   profile.bandwidth = BandwidthModel::fit(
-      chosen(all, supporting(profile, "bandwidth", catalogue, all), hold_out), devices, {});
+      chosen(all, supporting(profile, "bandwidth", catalogue, all, scope), hold_out), devices,
+      options);
 }
 
 /// Share of one GPU of the fabrics in the public tables, from the NICs that their sources state.
@@ -185,7 +181,7 @@ Result<void> fit_collectives(CalibrationProfile& profile, std::span<const Device
                                                    profile.device.scale_up_link.substr(0, 7);
     const bool wanted =
         row.label.device == profile.device.name || same_link || row.sample.nodes > 1;
-    if (wanted && !hold_out.holds(row.label.key)) samples.push_back(row.sample);
+    if (wanted && !hold_out.holds(row)) samples.push_back(row.sample);
   }
   std::vector<LinkRates> links = {{profile.device.name, profile.device.scale_up_link,
                                    profile.device.scale_up_bandwidth,
@@ -205,7 +201,49 @@ Result<void> fit_collectives(CalibrationProfile& profile, std::span<const Device
   return {};
 }
 
+void fit_one(ModelKind model, CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,
+             const results::MeasurementSet& measurements, const HoldOut& hold_out,
+             const FitScope& scope, Result<void>& outcome) {
+  if (!scope.holds(model)) return;
+  switch (model) {
+    case ModelKind::gemm: fit_gemm(profile, catalogue, measurements, hold_out, scope); break;
+    case ModelKind::attention:
+      fit_attention(profile, catalogue, measurements, hold_out, scope);
+      break;
+    case ModelKind::bandwidth:
+      fit_bandwidth(profile, catalogue, measurements, hold_out, scope);
+      break;
+    case ModelKind::collectives:
+      outcome = fit_collectives(profile, catalogue, measurements, hold_out);
+      break;
+  }
+}
+
 }  // namespace
+
+bool beyond_limits(const GemmSample& s) {
+  return std::max({s.shape.m, s.shape.n, s.shape.k}) > kExtrapolationSize;
+}
+bool beyond_limits(const AttentionSample& s) {
+  return std::max(s.call.shape.q_len, s.call.shape.kv_len) > kExtrapolationSize;
+}
+bool beyond_limits(const BandwidthSample&) { return false; }
+bool beyond_limits(const CollectiveSample& s) { return s.nodes > kExtrapolationNodes; }
+
+bool FitScope::holds(ModelKind model) const {
+  return std::find(models.begin(), models.end(), model) != models.end();
+}
+
+double unlikeness(const DeviceSpec& a, const DeviceSpec& b) {
+  const auto doublings = [](double x, double y) {
+    return x > 0 && y > 0 ? std::abs(std::log2(x / y)) : 4.0;
+  };
+  const auto peak = [](const DeviceSpec& d) {
+    return d.peak(DType::fp16).value_or(FlopsPerSecond{0}).value;
+  };
+  return (kernel_family(a) == kernel_family(b) ? 0 : 10) + doublings(peak(a), peak(b)) +
+         doublings(a.memory_bandwidth.value, b.memory_bandwidth.value);
+}
 
 std::string kernel_family(const DeviceSpec& device) {
   // The workstation parts of a generation run other kernels than the data-centre ones.
@@ -216,7 +254,7 @@ std::string kernel_family(const DeviceSpec& device) {
 Result<CalibrationProfile> fit_profile(const DeviceSpec& device,
                                        std::span<const DeviceSpec> catalogue,
                                        const results::MeasurementSet& measurements,
-                                       const HoldOut& hold_out) {
+                                       const HoldOut& hold_out, const FitScope& scope) {
   CalibrationProfile profile;
   profile.name = fmt::format("calibrated:{}", device.name);
   profile.device = device;
@@ -224,11 +262,12 @@ Result<CalibrationProfile> fit_profile(const DeviceSpec& device,
   std::array<CalibrationProfile, 4> parts;
   parts.fill(profile);
   Result<void> collectives;
-  tbb::parallel_invoke(
-      [&] { fit_gemm(parts[0], catalogue, measurements, hold_out); },
-      [&] { fit_attention(parts[1], catalogue, measurements, hold_out); },
-      [&] { fit_bandwidth(parts[2], catalogue, measurements, hold_out); },
-      [&] { collectives = fit_collectives(parts[3], catalogue, measurements, hold_out); });
+  const auto fit = [&](ModelKind model) {
+    fit_one(model, parts[static_cast<std::size_t>(model)], catalogue, measurements, hold_out, scope,
+            collectives);
+  };
+  tbb::parallel_invoke([&] { fit(ModelKind::gemm); }, [&] { fit(ModelKind::attention); },
+                       [&] { fit(ModelKind::bandwidth); }, [&] { fit(ModelKind::collectives); });
   if (!collectives) return fail(std::move(collectives.error()));
   profile.gemm = std::move(parts[0].gemm);
   profile.gemm_rows = parts[0].gemm_rows;
@@ -247,15 +286,18 @@ Result<CalibrationProfile> fit_profile(const DeviceSpec& device,
 }
 
 Prediction CalibrationProfile::predict(const GemmSample& s) const {
-  return gemm.predict({s.shape, s.dtype, s.scaling, s.pass, s.grouped, s.library, s.includes_cast});
+  const GemmQuery query{s.shape, s.dtype, s.scaling, s.pass, s.grouped, s.library, s.includes_cast};
+  return corrected(gemm.predict(query), query);
 }
 
 Prediction CalibrationProfile::predict(const AttentionSample& s) const {
-  return attention.predict(AttentionQuery{device.name, s.library, s.call});
+  const AttentionQuery query{std::string(device_for(ModelKind::attention)), s.library, s.call};
+  return corrected(attention.predict(query), s.call, s.library);
 }
 
 Prediction CalibrationProfile::predict(const BandwidthSample& s) const {
-  return bandwidth.predict(BandwidthQuery{device.name, s.library, s.call});
+  const BandwidthQuery query{std::string(device_for(ModelKind::bandwidth)), s.library, s.call};
+  return corrected(bandwidth.predict(query), s.call, s.library);
 }
 
 Prediction CalibrationProfile::predict(const CollectiveSample& s) const {
@@ -271,36 +313,70 @@ Prediction CalibrationProfile::predict(const CollectiveSample& s) const {
                                     .nic = {}};
   CollectiveQuery query{
       .bytes = s.size.value, .ngpus = s.ngpus, .ranks_per_node = s.ranks_per_node, .moe = s.moe};
-  return collectives.predict(selector, query);
+  return corrected(collectives.predict(selector, query), s.op, query, s.library);
+}
+
+void CalibrationProfile::correct(Prediction& p, ModelKind model, double factor) const {
+  p.time_s *= factor;
+  p.basis = std::max(p.basis, Basis::extrapolated);
+  constexpr double kQuantile = 1.645;
+  // Between devices only links of one kind are compared: their rates say most of it.
+  const double sigma = derived.log_sigma * (model == ModelKind::collectives ? 0.5 : 1);
+  p.log_low = -std::hypot(p.log_low, kQuantile * sigma);
+  p.log_high = std::hypot(p.log_high, kQuantile * sigma);
+}
+
+Prediction CalibrationProfile::corrected(Prediction p, const GemmQuery& query) const {
+  // The GEMM model itself was given the device's data sheet.
+  if (derived.holds(ModelKind::gemm)) correct(p, ModelKind::gemm, 1);
+  if (!adjustments.all().empty())
+    adjustments.apply(ModelKind::gemm, group_of(query), query.library,
+                      std::log2(size_of(query.shape)), p);
+  return p;
+}
+
+Prediction CalibrationProfile::corrected(Prediction p, const AttentionCall& call,
+                                         std::string_view library) const {
+  if (derived.holds(ModelKind::attention)) correct(p, ModelKind::attention, derived.compute);
+  if (!adjustments.all().empty())
+    adjustments.apply(ModelKind::attention, group_of(call), library, std::log2(size_of(call)), p);
+  return p;
+}
+
+Prediction CalibrationProfile::corrected(Prediction p, const BandwidthCall& call,
+                                         std::string_view library) const {
+  if (derived.holds(ModelKind::bandwidth)) correct(p, ModelKind::bandwidth, derived.memory);
+  if (!adjustments.all().empty())
+    adjustments.apply(ModelKind::bandwidth, group_of(call), library, std::log2(size_of(call)), p);
+  return p;
+}
+
+Prediction CalibrationProfile::corrected(Prediction p, CollectiveOp op,
+                                         const CollectiveQuery& query,
+                                         std::string_view library) const {
+  const bool several_nodes = query.ngpus > query.ranks_per_node;
+  if (derived.holds(ModelKind::collectives))
+    correct(p, ModelKind::collectives, several_nodes ? 1 : derived.link);
+  if (!adjustments.all().empty())
+    adjustments.apply(ModelKind::collectives, group_of(op, several_nodes), library,
+                      std::log2(size_of(query.bytes, query.moe)), p);
+  return p;
 }
 
 Result<Scoreboard> cross_validate(const DeviceSpec& device, std::span<const DeviceSpec> catalogue,
-                                  const results::MeasurementSet& measurements, int folds) {
-  const auto gemm = gemm_samples(measurements, device.name);
-  const auto attention = attention_samples(measurements);
-  const auto bandwidth = bandwidth_samples(measurements);
-  const auto collectives = collective_samples(measurements);
+                                  const results::MeasurementSet& measurements, int folds,
+                                  const FoldVisitor& visit) {
+  const Samples own = Samples::of(measurements, device.name);
   Scoreboard board;
   for (int fold = 0; fold < folds; ++fold) {
     const HoldOut hold_out{fold, folds};
     auto profile = fit_profile(device, catalogue, measurements, hold_out);
     if (!profile) return fail(std::move(profile.error()));
-    const auto score = [&](const auto& rows) {
-      for (const auto& row : rows) {
-        if (row.label.device != device.name || !hold_out.holds(row.label.key)) continue;
-        double seconds = 0;
-        if constexpr (requires { row.sample.time_s; }) {
-          seconds = row.sample.time_s;
-        } else {
-          seconds = row.sample.time.value;
-        }
-        if (seconds > 0) board.add(row.label, seconds, profile->predict(row.sample));
-      }
-    };
-    score(gemm);
-    score(attention);
-    score(bandwidth);
-    score(collectives);
+    own.for_each([&](const auto& row) {
+      if (hold_out.holds(row))
+        board.add(row.label, seconds_of(row.sample), profile->predict(row.sample));
+    });
+    if (visit) visit(*profile, hold_out);
   }
   return board;
 }

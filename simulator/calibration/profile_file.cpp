@@ -17,7 +17,9 @@ using Json = nlohmann::json;
 // Raised when a profile written before can no longer be read.
 constexpr int kProfileVersion = 1;
 
-/// Six significant digits are far below the error of any model here, and halve the file.
+/// Six significant digits are far below the error of any model here, and halve the file. GEMM models
+/// stay whole: their trees ask on which side of a measured shape's features a query lies, so a
+/// parameter that is rounded sends such shapes the other way.
 Json shortened(const Json& j) {
   if (j.is_number_float())
     return std::strtod(fmt::format("{:.6g}", j.get<double>()).c_str(), nullptr);
@@ -27,7 +29,7 @@ Json shortened(const Json& j) {
     if (j.is_array()) {
       out.push_back(shortened(value));
     } else {
-      out[key] = shortened(value);
+      out[key] = key == "gemm" ? value : shortened(value);
     }
   }
   return out;
@@ -44,7 +46,20 @@ GroupScore score_from(const Json& j) {
   s.worst = j.at("worst");
   s.worst_key = j.at("worst_shape");
   s.coverage_90 = j.at("coverage_90");
+  s.bias = j.value("bias", 0.0);
   return s;
+}
+
+Json derivation_json(const Derivation& d) {
+  return {{"from", d.from},       {"models_know", d.models_know},
+          {"compute", d.compute}, {"memory", d.memory},
+          {"link", d.link},       {"log_sigma", d.log_sigma},
+          {"own", d.own}};
+}
+
+Derivation derivation_from(const Json& j) {
+  return {j.at("from"), j.at("models_know"), j.at("compute"), j.at("memory"),
+          j.at("link"), j.at("log_sigma"),   j.at("own")};
 }
 
 Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device,
@@ -68,13 +83,20 @@ Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device,
   profile.bandwidth_rows = j.at("rows").at("bandwidth");
   profile.collective_rows = j.at("rows").at("collectives");
   auto gemm = GemmModel::from_json(device, j.at("gemm"));
-  if (!gemm) return fail("the GEMM model is damaged", place);
+  if (!gemm) {
+    const Error& first = gemm.error().front();
+    return fail(fmt::format("the GEMM model cannot be read: {}", first.message),
+                Place{place.file, 0, 0, first.place.key});
+  }
   profile.gemm = std::move(*gemm);
   profile.attention = AttentionModel::from_json(j.at("attention"));
   profile.bandwidth = BandwidthModel::from_json(j.at("bandwidth"));
   auto collectives = CollectiveModel::from_json(j.at("collectives"));
   if (!collectives) return fail(std::move(collectives.error()));
   profile.collectives = std::move(*collectives);
+  // Only profiles of a machine without a table of its own have these.
+  if (j.contains("derived")) profile.derived = derivation_from(j.at("derived"));
+  if (j.contains("adjustments")) profile.adjustments = Adjustments::from_json(j.at("adjustments"));
   for (const Json& s : j.at("scores")) profile.scores.push_back(score_from(s));
   return profile;
 }
@@ -94,26 +116,29 @@ nlohmann::ordered_json score_json(const GroupScore& s) {
           {"p95", s.p95},
           {"worst", s.worst},
           {"worst_shape", s.worst_key},
+          {"bias", s.bias},
           {"coverage_90", s.coverage_90}};
 }
 
 std::string profile_text(const CalibrationProfile& profile) {
   Json scores = Json::array();
   for (const GroupScore& s : profile.scores) scores.push_back(Json(score_json(s)));
-  const Json j{{"foreplan_profile", kProfileVersion},
-               {"name", profile.name},
-               {"device", profile.device.name},
-               {"notes", profile.notes},
-               {"rows",
-                {{"gemm", profile.gemm_rows},
-                 {"attention", profile.attention_rows},
-                 {"bandwidth", profile.bandwidth_rows},
-                 {"collectives", profile.collective_rows}}},
-               {"scores", scores},
-               {"gemm", profile.gemm.to_json()},
-               {"attention", profile.attention.to_json()},
-               {"bandwidth", profile.bandwidth.to_json()},
-               {"collectives", profile.collectives.to_json()}};
+  Json j{{"foreplan_profile", kProfileVersion},
+         {"name", profile.name},
+         {"device", profile.device.name},
+         {"notes", profile.notes},
+         {"rows",
+          {{"gemm", profile.gemm_rows},
+           {"attention", profile.attention_rows},
+           {"bandwidth", profile.bandwidth_rows},
+           {"collectives", profile.collective_rows}}},
+         {"scores", scores},
+         {"gemm", profile.gemm.to_json()},
+         {"attention", profile.attention.to_json()},
+         {"bandwidth", profile.bandwidth.to_json()},
+         {"collectives", profile.collectives.to_json()}};
+  if (!profile.derived.from.empty()) j["derived"] = derivation_json(profile.derived);
+  if (!profile.adjustments.all().empty()) j["adjustments"] = profile.adjustments.to_json();
   return shortened(j).dump() + '\n';
 }
 

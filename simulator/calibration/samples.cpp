@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace foreplan::simulator::calibration {
 namespace {
 
@@ -86,7 +88,34 @@ std::string launch_library(const MeasurementOrigin& origin) {
   return origin.library + (origin.note.find("via graph") != std::string::npos ? " graph" : "");
 }
 
+template <class Sample>
+void keep_device(std::vector<Labelled<Sample>>& rows, std::string_view device) {
+  if (device.empty()) return;
+  std::erase_if(rows, [&](const auto& row) { return row.label.device != device; });
+}
+
 }  // namespace
+
+double size_of(const GemmShape& shape) { return flops(shape).value; }
+
+double size_of(const AttentionCall& call) {
+  return flops(call.shape, call.backward ? Pass::dgrad : Pass::forward).value;
+}
+
+double size_of(const BandwidthCall& call) { return call.bytes; }
+
+double size_of(double bytes, const MoeTraffic& moe) {
+  return moe.tokens > 0 ? moe.tokens * moe.hidden * std::max(1.0, moe.top_k) : bytes;
+}
+
+Samples Samples::of(const MeasurementSet& set, std::string_view device, bool for_scoring) {
+  Samples s{gemm_samples(set, device), attention_samples(set), bandwidth_samples(set),
+            collective_samples(set, for_scoring)};
+  keep_device(s.attention, device);
+  keep_device(s.bandwidth, device);
+  keep_device(s.collectives, device);
+  return s;
+}
 
 int fold_of(std::string_view key, int folds) {
   std::uint64_t h = 1469598103934665603ULL;
@@ -117,7 +146,9 @@ std::vector<Labelled<GemmSample>> gemm_samples(const MeasurementSet& set, std::s
                       std::string(name(row.dtype_in)),
                       std::string(name(s.pass)),
                       origin.library,
-                      fmt::format("{}|{}|{}|{}", row.m, row.n, row.k, row.batch)};
+                      fmt::format("{}|{}|{}|{}", row.m, row.n, row.k, row.batch),
+                      ModelKind::gemm,
+                      size_of(s.shape)};
     if (row.quant != "none") label.dtype += " " + row.quant;
     out.push_back({std::move(s), std::move(label)});
   }
@@ -153,7 +184,9 @@ std::vector<Labelled<AttentionSample>> attention_samples(const MeasurementSet& s
         std::string(name(row.pass)),
         origin.library,
         fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", name(row.phase), row.causal, row.batch, row.q_len,
-                    row.kv_len, row.heads_q, row.heads_kv, row.head_dim_qk, row.head_dim_v)};
+                    row.kv_len, row.heads_q, row.heads_kv, row.head_dim_qk, row.head_dim_v),
+        ModelKind::attention,
+        size_of(call)};
     if (row.dtype_kv) label.dtype += "/" + std::string(name(*row.dtype_kv));
     out.push_back({std::move(s), std::move(label)});
   }
@@ -186,7 +219,9 @@ std::vector<Labelled<BandwidthSample>> bandwidth_samples(const MeasurementSet& s
                       std::string(name(row.pass)),
                       s.library,
                       row.rows ? fmt::format("{}|{}|{}", row.op, *row.rows, row.cols.value_or(0))
-                               : fmt::format("{}|{}", row.op, s.call.bytes)};
+                               : fmt::format("{}|{}", row.op, s.call.bytes),
+                      ModelKind::bandwidth,
+                      size_of(s.call)};
     out.push_back({std::move(s), std::move(label)});
   }
   return out;
@@ -220,9 +255,14 @@ std::vector<Labelled<CollectiveSample>> collective_samples(const MeasurementSet&
     } else {
       s.size = *row.bytes;
     }
-    SampleLabel label{origin.device,  std::string(name(s.op)),
-                      s.dtype,        s.nodes > 1 ? "nodes" : "node",
-                      origin.library, collective_key(row, s)};
+    SampleLabel label{origin.device,
+                      std::string(name(s.op)),
+                      s.dtype,
+                      s.nodes > 1 ? "nodes" : "node",
+                      origin.library,
+                      collective_key(row, s),
+                      ModelKind::collectives,
+                      size_of(s.size.value, s.moe)};
     out.push_back({std::move(s), std::move(label)});
   }
   return out;

@@ -14,9 +14,10 @@ namespace foreplan::simulator::calibration {
 
 /// Rows of one device, operation, dtype, pass and library. Errors are |predicted / measured - 1|.
 struct GroupScore {
-  SampleLabel group;  ///< `key` is unused
+  SampleLabel group;  ///< `key` and `size` are unused
   std::int64_t rows = 0;
   double median = 0, mean = 0, p90 = 0, p95 = 0, worst = 0;
+  double bias = 0;         ///< median of predicted / measured - 1, with its sign
   double coverage_90 = 0;  ///< share of rows inside the 90 % interval
   std::string worst_key;
 };
@@ -26,20 +27,31 @@ class Scoreboard {
  public:
   void add(const SampleLabel& label, double measured_s, const Prediction& prediction);
   /// Sorted by device, operation, dtype, pass, library.
-  [[nodiscard]] std::vector<GroupScore> groups() const;
+  [[nodiscard]] std::vector<GroupScore> groups() const { return scores(false); }
+  /// All rows of a device and model together, under the model's name; sorted by device and model.
+  [[nodiscard]] std::vector<GroupScore> models() const { return scores(true); }
   /// Predicted against measured, for a plot; in the order in which they were added.
   struct Point {
-    double measured_s = 0, predicted_s = 0;
+    ModelKind model{};
+    double size = 0, measured_s = 0, predicted_s = 0;
+    bool covered = false;  ///< the measured time lies in the 90 % interval
   };
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
 
  private:
   struct Row {
-    double error = 0;
+    double ratio = 1;  ///< predicted / measured
     bool covered = false;
     std::string key;
   };
-  std::map<std::vector<std::string>, std::vector<Row>> rows_;
+  struct Group {
+    SampleLabel label;
+    std::vector<Row> rows;
+  };
+  [[nodiscard]] static GroupScore score(const SampleLabel& label, std::vector<Row> rows);
+  [[nodiscard]] std::vector<GroupScore> scores(bool whole_models) const;
+
+  std::map<std::vector<std::string>, Group> groups_;
   std::vector<Point> points_;
 };
 

@@ -6,6 +6,7 @@
 #include <Eigen/Dense>
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct SmoothCorrection {
 /// exponential at a query.
 class SmoothResidual {
  public:
-  static constexpr int kMaxFeatures = 40;
+  static constexpr int kMaxFeatures = 24, kMaxCategories = 32;
 
   struct Options {
     int search_rows = 350;   ///< rows used to choose the lengths
@@ -34,34 +35,54 @@ class SmoothResidual {
     double amplitude = 0.1;  ///< typical log error of the physical model
   };
 
-  /// One row per sample. `log_error`: log(measured / physical). `own`: rows of the thing to be
-  /// predicted; the others (a sister device) lend their shape but not their error statistics.
-  /// `block`: rows of one number are left out together when errors are estimated (one shape
-  /// measured in several types says nothing about a new shape). Deterministic. Fewer than 4 rows: a
-  /// shrunk mean.
-  void fit(const Eigen::MatrixXd& features, const Eigen::VectorXd& log_error,
-           const std::vector<bool>& own, const std::vector<int>& block, const Options& options);
+  /// What is learnt from; all of one length, but `category`, which may be empty.
+  struct Samples {
+    Eigen::MatrixXd features;   ///< one row per sample
+    Eigen::VectorXd log_error;  ///< log(measured / physical)
+    /// Rows of the thing to be predicted; the others (a sister device) lend their shape but not
+    /// their error statistics.
+    std::vector<bool> own;
+    /// Rows of one number are left out together when errors are estimated: one shape measured in
+    /// several types says nothing about a new shape.
+    std::vector<int> block;
+    /// 0 ... kMaxCategories - 1: kinds without an order (operations), each at its own distance from
+    /// all others. Empty = all the same.
+    std::vector<int> category;
+  };
 
-  [[nodiscard]] SmoothCorrection at(std::span<const double> feature) const;
-  [[nodiscard]] std::size_t support() const { return alpha_.size(); }
+  /// Deterministic. Fewer than 4 rows: a shrunk mean.
+  void fit(const Samples& samples, const Options& options);
+
+  /// `feature` as in the fit; `category` outside those of the fit = unlike all of them.
+  [[nodiscard]] SmoothCorrection at(std::span<const double> feature, int category = -1) const;
+  [[nodiscard]] int support() const { return support_; }
 
   friend void to_json(nlohmann::json& j, const SmoothResidual& r);
   friend void from_json(const nlohmann::json& j, SmoothResidual& r);
 
  private:
-  void fit_spread(const Eigen::VectorXd& left_out, const Eigen::MatrixXd& covariance,
-                  const std::vector<bool>& own, const std::vector<int>& block);
+  /// Points stand in blocks of this many, feature by feature within a block: what vector units
+  /// like.
+  static constexpr std::size_t kBlock = 32;
 
-  std::vector<int> active_;             ///< features that vary over the support
+  void fit_spread(const Eigen::VectorXd& left_out, const Eigen::MatrixXd& covariance,
+                  const Samples& samples);
+  void pack(const Eigen::MatrixXd& scaled, const Eigen::VectorXd& alpha, const Samples& samples);
+
+  std::vector<int> active_;             ///< features that matter over the support
   std::vector<double> inverse_length_;  ///< of the active features
+  std::vector<double> category_gap_;    ///< squared distance that each category adds to others
   double mean_ = 0;
   double mean_log_spread_ = -2.5;  ///< log of a typical absolute left-out error
   double distance_slope_ = 2;      ///< growth of that log per unit of lost affinity
   double typical_affinity_ = 0.5;  ///< of the support to its nearest neighbour
   double far_affinity_ = 0;        ///< 2 % quantile of the same
   double low_ = -2, high_ = 2;     ///< quantiles of left-out error / spread
-  std::vector<float> points_;      ///< feature-major, divided by the lengths
-  std::vector<float> alpha_, log_spread_;
+  int support_ = 0;
+  // Whole blocks; the last is filled up with points that are far from everything.
+  std::vector<float> points_;  ///< divided by the lengths
+  std::vector<float> alpha_, log_spread_, gap_;
+  std::vector<std::int32_t> category_;
 };
 
 }  // namespace foreplan::simulator::calibration

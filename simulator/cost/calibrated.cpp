@@ -7,6 +7,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace foreplan::simulator {
 namespace {
@@ -24,9 +28,40 @@ Estimate estimate(const Prediction& p, double scale) {
 
 bool answered(const Prediction& p) { return std::isfinite(p.time_s) && p.time_s > 0; }
 
-/// Measured operations that stand for a kind of kernel, nearest first.
-std::array<std::string_view, 3> measured_operations(OperatorKind kind, Pass pass) {
-  const bool backward = pass != Pass::forward;
+/// A bandwidth-bound kernel as measured rows tell it apart.
+struct RowKernel {
+  OperatorKind kind{};
+  bool backward = false;
+  bool gated = false;  ///< activations: two inputs
+  DType dtype = DType::bf16;
+};
+constexpr std::array kRowTypes = {DType::bf16, DType::fp16, DType::fp32};
+constexpr std::size_t kRowKernels = kOperators.size() * 2 * 2 * kRowTypes.size();
+
+/// Position among all row kernels; types without rows of their own count as bf16.
+std::size_t index_of(const RowKernel& kernel) {
+  const auto found = std::find(kRowTypes.begin(), kRowTypes.end(), kernel.dtype);
+  const auto type =
+      found == kRowTypes.end() ? 0 : static_cast<std::size_t>(found - kRowTypes.begin());
+  return ((static_cast<std::size_t>(kernel.kind) * kRowTypes.size() + type) * 2 +
+          std::size_t{kernel.gated}) *
+             2 +
+         std::size_t{kernel.backward};
+}
+
+RowKernel row_kernel(const Operator& op) {
+  RowKernel kernel{op.kind, op.pass != Pass::forward, false, op.input};
+  if (const auto* rows = std::get_if<RowShape>(&op.shape); op.kind == OperatorKind::activation) {
+    // Forward: a gated unit reads two tensors and writes one. Backward: three and two.
+    const double tensor = static_cast<double>(rows->rows) * static_cast<double>(rows->cols) *
+                          bytes_per_element(op.input);
+    kernel.gated = op.bytes().value > (kernel.backward ? 4.0 : 2.5) * tensor;
+  }
+  return kernel;
+}
+
+/// Other measured operations that stand for a kind of kernel, nearest first.
+std::array<std::string_view, 3> relatives_of(OperatorKind kind, bool backward) {
   switch (kind) {
     case OperatorKind::rms_norm:
     case OperatorKind::layer_norm:
@@ -46,11 +81,31 @@ std::array<std::string_view, 3> measured_operations(OperatorKind kind, Pass pass
   }
 }
 
+/// Measured operations that stand for a kernel, nearest first. `own_kernels`: rows of the kernel's own
+/// are those that a training step runs (a host's profile, measured through PyTorch). Public rows of
+/// GPUs are single eager kernels of inference engines; trainers run fused ones, which stream: their
+/// passes over memory are the framework's `elementwise_traffic`.
+std::vector<std::string> measured_operations(const RowKernel& kernel, bool own_kernels) {
+  if (!own_kernels && kernel.kind != OperatorKind::quantize) {
+    return {"stream_triad fwd fp64", "add fwd fp32", "stream_scale fwd fp64"};
+  }
+  const std::string_view own = kernel.kind != OperatorKind::activation ? name(kernel.kind)
+                               : kernel.gated                          ? "silu_mul"
+                                                                       : "gelu";
+  std::vector<std::string> operations = {
+      fmt::format("{} {} {}", own, kernel.backward ? "bwd" : "fwd", name(kernel.dtype))};
+  for (const std::string_view relative : relatives_of(kernel.kind, kernel.backward))
+    operations.emplace_back(relative);
+  return operations;
+}
+
 class CalibratedCost final : public CostModel {
  public:
   CalibratedCost(const ClusterSpec& cluster, CalibrationProfile profile,
-                 std::unique_ptr<CostModel> fallback)
-      : profile_(std::move(profile)), fallback_(std::move(fallback)) {
+                 std::unique_ptr<CostModel> fallback, double sustained_gemm)
+      : profile_(std::move(profile)),
+        fallback_(std::move(fallback)),
+        sustained_gemm_(sustained_gemm) {
     const DeviceSpec& fitted = profile_.device;
     const auto ratio = [](double from, double to) { return from > 0 && to > 0 ? from / to : 1.0; };
     const auto peak = [](const DeviceSpec& d) {
@@ -60,15 +115,14 @@ class CalibratedCost final : public CostModel {
     memory_scale_ = ratio(fitted.memory_bandwidth.value, cluster.device.memory_bandwidth.value);
     link_scale_ = ratio(fitted.scale_up_bandwidth.value, cluster.topology.scale_up_bandwidth.value);
     nics_per_node_ = cluster.topology.nics_per_node;
+    own_kernels_ = cluster.device.architecture == "CPU";
     for (const bool backward : {false, true}) {
       attention_[backward] =
-          profile_.attention.source(fitted.name, "", AttentionPhase::train, backward);
+          profile_.attention.source(
+          profile_.device_for(ModelKind::attention), "", AttentionPhase::train, backward);
     }
     for (const OperatorTraits& kind : kOperators) {
-      for (const bool backward : {false, true}) {
-        bandwidth_[static_cast<std::size_t>(kind.kind)][backward] =
-            bandwidth_source(kind.kind, backward ? Pass::dgrad : Pass::forward);
-      }
+      if (kind.cost_class == CostClass::bandwidth) find_bandwidth_sources(kind.kind);
     }
     for (std::size_t i = 0; i < handles_.size(); ++i) {
       CollectiveSelector selector{.device = fitted.name,
@@ -88,6 +142,10 @@ class CalibratedCost final : public CostModel {
   }
 
   [[nodiscard]] std::string name() const override { return profile_.name; }
+
+  [[nodiscard]] KernelConditions conditions(AttentionGeneration generation) const override {
+    return {sustained_gemm_, fallback_->conditions(generation).attention};
+  }
 
   [[nodiscard]] std::string body_json() const override {
     return nlohmann::ordered_json{{"profile", profile_.name},
@@ -121,7 +179,8 @@ class CalibratedCost final : public CostModel {
                                 .concurrency = placement.groups_sharing_nic,
                                 .nics_per_node = nics_per_node_,
                                 .moe = {}};
-    const Prediction p = CollectiveModel::predict(handle, query);
+    const Prediction p =
+        profile_.corrected(CollectiveModel::predict(handle, query), op_of(c.kind), query);
     return answered(p) ? estimate(p, inside ? link_scale_ : 1.0)
                        : fallback_->collective_cost(c, placement);
   }
@@ -144,7 +203,7 @@ class CalibratedCost final : public CostModel {
                           op.kind == OperatorKind::grouped_gemm,
                           {},
                           false};
-    const Prediction p = profile_.gemm.predict(query);
+    const Prediction p = profile_.corrected(profile_.gemm.predict(query), query);
     return answered(p) ? estimate(p, compute_scale_) : fallback_->operator_cost(op);
   }
 
@@ -153,51 +212,66 @@ class CalibratedCost final : public CostModel {
     call.shape = std::get<AttentionShape>(op.shape);
     call.phase = AttentionPhase::train;
     call.backward = op.pass != Pass::forward;
+    call.query_bytes = call.cache_bytes = bytes_per_element(op.input);
     const auto& source = attention_[call.backward];
     if (source.group == nullptr) return fallback_->operator_cost(op);
-    const Prediction p = profile_.attention.predict(source, call);
+    const Prediction p = profile_.corrected(profile_.attention.predict(source, call), call);
     return answered(p) ? estimate(p, compute_scale_) : fallback_->operator_cost(op);
   }
 
-  /// The first of the kind's operations that was measured, on this device or a relative.
-  [[nodiscard]] BandwidthSource bandwidth_source(OperatorKind kind, Pass pass) const {
-    for (const std::string_view operation : measured_operations(kind, pass)) {
-      const auto source = profile_.bandwidth.source(profile_.device.name, "", operation);
+  void find_bandwidth_sources(OperatorKind kind) {
+    for (const DType dtype : kRowTypes) {
+      for (const bool gated : {false, true}) {
+        for (const bool backward : {false, true}) {
+          const RowKernel kernel{kind, backward, gated, dtype};
+          bandwidth_[index_of(kernel)] = bandwidth_source(kernel);
+        }
+      }
+    }
+  }
+
+  /// The first of the kernel's operations that was measured, on this device or a relative.
+  [[nodiscard]] BandwidthSource bandwidth_source(const RowKernel& kernel) const {
+    for (std::string& operation : measured_operations(kernel, own_kernels_)) {
+      const auto source = profile_.bandwidth.source(
+          profile_.device_for(ModelKind::bandwidth), "", operation);
       if (source.device != nullptr && source.parameters != nullptr)
-        return {source, std::string(operation)};
+        return {source, std::move(operation)};
     }
     return {};
   }
 
   [[nodiscard]] Estimate bandwidth_cost(const Operator& op) const {
-    const BandwidthSource& known =
-        bandwidth_[static_cast<std::size_t>(op.kind)][op.pass != Pass::forward];
+    const BandwidthSource& known = bandwidth_[index_of(row_kernel(op))];
     if (known.source.parameters == nullptr) return fallback_->operator_cost(op);
     BandwidthCall call{known.operation, 0, 0, op.bytes().value};
     if (const auto* rows = std::get_if<RowShape>(&op.shape)) {
       call.rows = static_cast<double>(rows->rows);
       call.cols = static_cast<double>(rows->cols);
     }
-    const Prediction p = profile_.bandwidth.predict(known.source, call);
+    const Prediction p = profile_.corrected(profile_.bandwidth.predict(known.source, call), call);
     return answered(p) ? estimate(p, memory_scale_) : fallback_->operator_cost(op);
   }
 
   CalibrationProfile profile_;
   std::unique_ptr<CostModel> fallback_;
+  double sustained_gemm_;
   std::array<AttentionModel::Source, 2> attention_;
   std::array<Handles, kCollectives.size()> handles_;
-  std::array<std::array<BandwidthSource, 2>, kOperators.size()>
-      bandwidth_;  ///< by kind; forward, backward
+  std::array<BandwidthSource, kRowKernels> bandwidth_;  ///< by `index_of`
   double compute_scale_ = 1, memory_scale_ = 1, link_scale_ = 1;
   int nics_per_node_ = 0;
+  bool own_kernels_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<CostModel> make_calibrated_cost(const ClusterSpec& cluster,
                                                 CalibrationProfile profile,
-                                                std::unique_ptr<CostModel> fallback) {
-  return std::make_unique<CalibratedCost>(cluster, std::move(profile), std::move(fallback));
+                                                std::unique_ptr<CostModel> fallback,
+                                                double sustained_gemm) {
+  return std::make_unique<CalibratedCost>(cluster, std::move(profile), std::move(fallback),
+                                          sustained_gemm);
 }
 
 }  // namespace foreplan::simulator

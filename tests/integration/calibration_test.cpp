@@ -43,13 +43,7 @@ class CalibrationTest : public ::testing::Test {
     const SampleLabel one_group{"all", "", "", "", "", ""};
     for (const auto& row : rows) {
       if (row.label.device != kDevice || !hold_out_.holds(row.label.key)) continue;
-      double seconds = 0;
-      if constexpr (requires { row.sample.time_s; }) {
-        seconds = row.sample.time_s;
-      } else {
-        seconds = row.sample.time.value;
-      }
-      board.add(one_group, seconds, held_out_.predict(row.sample));
+      board.add(one_group, seconds_of(row.sample), held_out_.predict(row.sample));
     }
     return board.groups().front();
   }

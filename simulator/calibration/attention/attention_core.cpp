@@ -1,6 +1,6 @@
 #include "simulator/calibration/attention/attention_core.hpp"
 
-#include <Eigen/Dense>
+#include "simulator/calibration/least_squares.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -61,12 +61,19 @@ constexpr std::array kTerms = {
     AttentionTermTraits{T::memory, "memory", 0.8, 0.4, "reachable share of HBM bandwidth"},
     AttentionTermTraits{T::throttle, "throttle", 0.02, 1,
                         "loss of clock per e-fold of core time over 0.5 ms"},
-    AttentionTermTraits{T::mask_leak, "mask_leak", 0.02, 1.5,
+    AttentionTermTraits{T::mask_leak, "mask_leak", 0.004, 1.5,
                         "share of masked-out window tiles still computed"},
     AttentionTermTraits{T::combine, "combine", 1, 1, "us to add up the parts of split keys"},
     AttentionTermTraits{T::side_64, "side_64", 1, 0.4, "factor of side work at head dimension 64"},
     AttentionTermTraits{T::side_256, "side_256", 1, 0.4,
                         "factor of side work at head dimension 256"},
+    AttentionTermTraits{T::mask_leak_fp8, "mask_leak_fp8", 1, 3, "factor of it, FP8 backward"},
+    AttentionTermTraits{T::efficiency_odd, "efficiency_odd", 1, 0.8,
+                        "factor where d_qk is no multiple of 16"},
+    AttentionTermTraits{T::efficiency_fp8_64, "efficiency_fp8_64", 1, 0.4,
+                        "factor at head dimension 64, FP8 queries"},
+    AttentionTermTraits{T::efficiency_fp8_256, "efficiency_fp8_256", 1, 0.4,
+                        "factor at head dimension 192 and above, FP8 queries"},
 };
 static_assert(kTerms.size() == kAttentionTermCount);
 
@@ -132,20 +139,12 @@ double hypot4(double a, double b, double c = 0) {
   return std::sqrt(std::sqrt(a * a + b * b + c * c));
 }
 
-/// exp of one term.
-class Values {
- public:
-  explicit Values(const AttentionParameters& p) : p_(p) {}
-  double log(T t) const { return p_[static_cast<std::size_t>(t)]; }
-  double operator()(T t) const { return std::exp(log(t)); }
-
- private:
-  const AttentionParameters& p_;
-};
+using Values = AttentionConstants;
 
 struct Sizes {
   double q_elements, o_elements, kv_elements, tokens;
   bool fp8, fp8_cache;
+  bool ordered;  ///< adds up in a fixed order at a price; FP8 backward always does
 };
 Sizes sizes(const AttentionCall& c) {
   const AttentionShape& s = c.shape;
@@ -160,6 +159,7 @@ Sizes sizes(const AttentionCall& c) {
     keys = std::min(keys, static_cast<double>(s.window));
   z.kv_elements = b * keys * static_cast<double>(s.heads_kv) * (dqk + dv);
   z.fp8 = c.query_bytes < 1.5;
+  z.ordered = c.deterministic && !z.fp8;
   z.fp8_cache = !z.fp8 && c.cache_bytes < 1.5;
   return z;
 }
@@ -189,7 +189,22 @@ double heads_per_group(const AttentionShape& s) {
 }
 
 bool packs(const AttentionTile& t, const AttentionShape& s) {
-  return t.packs_heads && (t.largest_group == 0 || heads_per_group(s) <= t.largest_group);
+  const double group = heads_per_group(s);
+  if (t.packing == HeadPacking::never) return false;
+  if (t.packing == HeadPacking::always) return t.largest_group == 0 || group <= t.largest_group;
+  const auto filled = [&](double rows) { return rows / (t.rows * std::ceil(rows / t.rows)); };
+  const auto q = static_cast<double>(s.q_len);
+  return filled(q) < 0.9 * filled(q * group);
+}
+
+/// Parts into which the keys of a tile are cut, so that `tiles` of them fill the device; at least
+/// two or four steps a part.
+double key_parts(const AttentionDevice& d, const AttentionCall& c, double tiles, double steps) {
+  if (c.phase == AttentionPhase::decode)
+    return std::clamp(2 * d.sm_count / tiles, 1.0, std::max(1.0, steps / 4));
+  // FlashAttention's heuristic: only where tiles leave a fifth of the device idle.
+  if (tiles >= 0.8 * d.sm_count || steps <= 4) return 1;
+  return std::clamp(d.sm_count / tiles, 1.0, steps / 2);
 }
 
 struct Tiles {
@@ -212,8 +227,7 @@ Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const Attention
   }
   Tiles r{n.steps * pairs, n.longest, n.tiles * pairs, 1};
   if (t.splits_keys) {
-    // As many parts as fill the device twice, each of at least four steps.
-    r.parts = std::clamp(2 * d.sm_count / r.count, 1.0, std::max(1.0, n.longest / 4));
+    r.parts = key_parts(d, c, r.count, n.longest);
     r.longest /= r.parts;
     r.count *= r.parts;
   }
@@ -228,11 +242,16 @@ double step_time(const AttentionDevice& d, const AttentionTile& t, const Values&
   const double dqk = padded(c.shape.head_dim_qk), dv = padded(c.shape.head_dim_v);
   double efficiency = v.log(T::efficiency) + w.w64 * v.log(T::efficiency_64) +
                       w.w192 * v.log(T::efficiency_192) + w.w256 * v.log(T::efficiency_256);
-  if (z.fp8) efficiency += v.log(T::efficiency_fp8);
+  // Tensor cores multiply 16 deep; what is no multiple takes a library's slow path.
+  if (c.shape.head_dim_qk % 16 != 0) efficiency += v.log(T::efficiency_odd);
+  if (z.fp8) {
+    efficiency += v.log(T::efficiency_fp8) + w.w64 * v.log(T::efficiency_fp8_64) +
+                  (w.w192 + w.w256) * v.log(T::efficiency_fp8_256);
+  }
   if (z.fp8_cache) efficiency += v.log(T::efficiency_fp8_cache);
   if (c.shape.head_dim_qk != c.shape.head_dim_v) efficiency += v.log(T::efficiency_unequal);
   if (c.microscaled) efficiency += v.log(T::efficiency_scaled);
-  if (c.deterministic) efficiency += v.log(T::efficiency_deterministic);
+  if (z.ordered) efficiency += v.log(T::efficiency_deterministic);
   const double peak = (z.fp8 ? d.fp8_flop_per_s : d.bf16_flop_per_s) * 1e-6;
   // Backward: S, dP, dQ, dK over d_qk or d_v: three products of d_qk, two of d_v.
   const double per_pair = c.backward ? 2 * (3 * dqk + 2 * dv) : 2 * (dqk + dv);
@@ -247,7 +266,8 @@ double step_time(const AttentionDevice& d, const AttentionTile& t, const Values&
 double core_time(const AttentionDevice& d, const AttentionTile& t, const Values& v,
                  const AttentionCall& c, const Sizes& z, const HeadWeights& w, double bytes_per_us,
                  double& waves) {
-  const Tiles n = tiles_of(d, t, c, std::min(1.0, v(T::mask_leak)));
+  const double leak = v(T::mask_leak) * (z.fp8 && c.backward ? v(T::mask_leak_fp8) : 1);
+  const Tiles n = tiles_of(d, t, c, std::min(1.0, leak));
   const double step = step_time(d, t, v, c, z, w);
   const double per_tile = std::exp(v.log(T::tile) + w.w64 * v.log(T::tile_64) +
                                    (0.5 * w.w192 + w.w256) * v.log(T::tile_256));
@@ -265,11 +285,18 @@ double core_time(const AttentionDevice& d, const AttentionTile& t, const Values&
       hypot4(hypot4(mean, longest) + tail, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),
              hbm_bytes / (bytes_per_us * v(T::memory)));
   double extra = 0;
-  if (n.parts > 1) extra = v(T::combine) * (1 - 1 / n.parts);
+  if (n.parts > 1) {
+    // Every part writes its O in FP32, and the sum reads it.
+    extra = v(T::combine) * (1 - 1 / n.parts) + n.parts * z.o_elements * 8 / bytes_per_us;
+  }
   return core * (1 + v(T::throttle) * std::log1p(core / 500)) + extra;
 }
 
 }  // namespace
+
+AttentionConstants::AttentionConstants(const AttentionParameters& logs) : logs_(logs) {
+  for (std::size_t i = 0; i < logs.size(); ++i) values_[i] = std::exp(logs[i]);
+}
 
 std::span<const AttentionTermTraits> attention_terms() { return kTerms; }
 
@@ -280,8 +307,7 @@ AttentionParameters typical_attention_parameters() {
 }
 
 AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& tiles,
-                        const AttentionParameters& p, const AttentionCall& call) {
-  const Values v(p);
+                        const AttentionConstants& v, const AttentionCall& call) {
   const Sizes z = sizes(call);
   const HeadWeights w =
       head_weights(0.5 * static_cast<double>(call.shape.head_dim_qk + call.shape.head_dim_v));
@@ -294,7 +320,7 @@ AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& til
   double fixed = v.log(T::fixed);
   if (z.fp8) fixed += v.log(T::fixed_fp8);
   if (z.fp8_cache) fixed += v.log(T::fixed_fp8_cache);
-  if (call.deterministic) fixed += v.log(T::fixed_deterministic);
+  if (z.ordered) fixed += v.log(T::fixed_deterministic);
   r.fixed_us = std::exp(fixed);
   r.side_us = side_time(device, v, call, z, w, bytes_per_us);
   r.core_us = core_time(device, tiles[head_class(call.shape.head_dim_qk)], v, call, z, w,
@@ -307,90 +333,48 @@ namespace {
 
 constexpr double kScale = 0.1;  // log error at which the loss turns from squares to absolute values
 
-double soft(double r) { return 2 * (std::sqrt(1 + r * r) - 1); }
-
-Eigen::VectorXd errors(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
-                       const AttentionParameters& p) {
-  Eigen::VectorXd r(static_cast<Eigen::Index>(rows.size()));
+void log_errors(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
+                const AttentionParameters& p, Eigen::VectorXd& r) {
+  const AttentionConstants constants(p);
+  r.resize(static_cast<Eigen::Index>(rows.size()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    r[static_cast<Eigen::Index>(i)] =
-        std::log(evaluate(*rows[i].device, tiles, p, rows[i].call).time_us / rows[i].time_us) /
-        kScale;
+    r[static_cast<Eigen::Index>(i)] = std::log(
+        evaluate(*rows[i].device, tiles, constants, rows[i].call).time_us / rows[i].time_us);
   }
-  return r;
 }
 
-double cost(const Eigen::VectorXd& r, const AttentionParameters& p,
-            const AttentionParameters& prior, double looseness) {
-  double c = 0;
-  for (const double e : r) c += soft(e);
-  for (std::size_t i = 0; i < kTerms.size(); ++i) {
-    const double off = (p[i] - prior[i]) / (kTerms[i].log_spread * looseness);
-    c += off * off;
-  }
-  return c;
+AttentionParameters parameters_of(std::span<const double> p) {
+  AttentionParameters a{};
+  std::copy(p.begin(), p.end(), a.begin());
+  return a;
 }
 
 }  // namespace
 
 double attention_loss(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
                       const AttentionParameters& p) {
-  double c = 0;
-  for (const double e : errors(rows, tiles, p)) c += soft(e);
-  return rows.empty() ? 0 : c / static_cast<double>(rows.size());
+  Eigen::VectorXd errors;
+  log_errors(rows, tiles, p, errors);
+  double sum = 0;
+  for (const double e : errors) sum += soft_l1(e / kScale);
+  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
 }
 
 AttentionParameters fit_attention_core(std::span<const AttentionRow> rows,
                                        const AttentionTiles& tiles,
                                        const AttentionParameters& prior, double looseness,
                                        int iterations) {
-  constexpr Eigen::Index kSize = kAttentionTermCount;
-  AttentionParameters p = prior;
-  Eigen::VectorXd r = errors(rows, tiles, p);
-  double now = cost(r, p, prior, looseness), damping = 1e-2;
-  for (int it = 0; it < iterations; ++it) {
-    Eigen::MatrixXd jacobian(r.size(), kSize);
-    constexpr double kStep = 1e-5;
-    for (Eigen::Index k = 0; k < kSize; ++k) {
-      AttentionParameters shifted = p;
-      shifted[static_cast<std::size_t>(k)] += kStep;
-      jacobian.col(k) = (errors(rows, tiles, shifted) - r) / kStep;
-    }
-    const Eigen::VectorXd weight = (1 + r.array().square()).rsqrt();
-    Eigen::MatrixXd normal = jacobian.transpose() * weight.asDiagonal() * jacobian;
-    Eigen::VectorXd gradient = jacobian.transpose() * (weight.asDiagonal() * r);
-    for (Eigen::Index k = 0; k < kSize; ++k) {
-      const auto i = static_cast<std::size_t>(k);
-      const double tight = 1 / (kTerms[i].log_spread * looseness);
-      normal(k, k) += tight * tight;
-      gradient[k] += (p[i] - prior[i]) * tight * tight;
-    }
-    bool better = false;
-    double gain = 0;
-    for (int attempt = 0; attempt < 6 && !better; ++attempt) {
-      Eigen::MatrixXd damped = normal;
-      damped.diagonal() *= 1 + damping;
-      const Eigen::VectorXd step = damped.ldlt().solve(-gradient);
-      AttentionParameters candidate = p;
-      for (Eigen::Index k = 0; k < kSize; ++k) {
-        candidate[static_cast<std::size_t>(k)] += std::clamp(step[k], -1.5, 1.5);
-      }
-      const Eigen::VectorXd rc = errors(rows, tiles, candidate);
-      const double next = cost(rc, candidate, prior, looseness);
-      if (std::isfinite(next) && next < now) {
-        gain = now - next;
-        p = candidate;
-        r = rc;
-        now = next;
-        better = true;
-        damping = std::max(damping * 0.3, 1e-6);
-      } else {
-        damping *= 5;
-      }
-    }
-    if (!better || gain < 1e-4 * now) break;
+  std::array<FitParameter, kAttentionTermCount> parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].prior = prior[i];
+    parameters[i].width = kTerms[i].log_spread * looseness;
   }
-  return p;
+  const auto errors = [&](std::span<const double> p, Eigen::VectorXd& r) {
+    log_errors(rows, tiles, parameters_of(p), r);
+  };
+  const LeastSquaresFit fit =
+      minimise(errors, parameters, {.scale = kScale, .iterations = iterations});
+  return parameters_of(fit.parameters);
 }
 
 }  // namespace foreplan::simulator::calibration

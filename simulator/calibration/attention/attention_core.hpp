@@ -41,13 +41,17 @@ struct AttentionCall {
   bool deterministic = false;  ///< backward without atomics
 };
 
-/// How a kernel cuts the work. A tile of queries holds `rows` rows; with `packs_heads` the rows of
-/// the query heads that share a KV head lie in one tile (grouped-query packing of
-/// FlashAttention-3).
+/// Whether the rows of the query heads that share a KV head lie in one tile (grouped-query packing
+/// of FlashAttention-3); `saving`: where unpacked tiles would hold under 0.9 of the rows that
+/// packed ones hold.
+enum class HeadPacking : std::uint8_t { never, always, saving };
+inline constexpr std::array<std::string_view, 3> kHeadPackings = {"never", "always", "saving"};
+
+/// How a kernel cuts the work. A tile of queries holds `rows` rows.
 struct AttentionTile {
   int rows = 128, keys = 64;
-  bool packs_heads = false;
-  bool splits_keys = false;  ///< decode: several SMs share one sequence (Flash-Decoding)
+  HeadPacking packing = HeadPacking::never;
+  bool splits_keys = false;  ///< several SMs share one tile of queries (Flash-Decoding)
   int largest_group = 0;  ///< more query heads per KV head than this are not packed; 0 = any number
 };
 
@@ -97,9 +101,28 @@ enum class AttentionTerm : std::uint8_t {
   combine,
   side_64,
   side_256,
+  mask_leak_fp8,
+  efficiency_odd,
+  efficiency_fp8_64,
+  efficiency_fp8_256,
 };
-inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::side_256) + 1;
+inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::efficiency_fp8_256) + 1;
 using AttentionParameters = std::array<double, kAttentionTermCount>;
+
+/// The parameters made ready for many evaluations: the logarithm and the value of each.
+class AttentionConstants {
+ public:
+  AttentionConstants() : AttentionConstants(AttentionParameters{}) {}
+  explicit AttentionConstants(const AttentionParameters& logs);
+  [[nodiscard]] double log(AttentionTerm t) const { return logs_[static_cast<std::size_t>(t)]; }
+  [[nodiscard]] double operator()(AttentionTerm t) const {
+    return values_[static_cast<std::size_t>(t)];
+  }
+  [[nodiscard]] const AttentionParameters& logs() const { return logs_; }
+
+ private:
+  AttentionParameters logs_, values_;
+};
 
 struct AttentionTermTraits {
   AttentionTerm term;
@@ -123,7 +146,8 @@ struct AttentionTerms {
 };
 
 [[nodiscard]] AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& tiles,
-                                      const AttentionParameters& p, const AttentionCall& call);
+                                      const AttentionConstants& constants,
+                                      const AttentionCall& call);
 
 struct AttentionRow {
   const AttentionDevice* device = nullptr;
@@ -131,9 +155,9 @@ struct AttentionRow {
   double time_us = 0;
 };
 
-/// Robust least squares in log time (Levenberg-Marquardt, soft L1 at 10 %), held to `prior` by a
-/// Gaussian in the logarithms, `looseness` times as wide as the terms' own: what the rows don't
-/// determine keeps the prior's value.
+/// Robust least squares in log time (soft L1 at 10 %), held to `prior` by a Gaussian in the
+/// logarithms, `looseness` times as wide as the terms' own: what the rows don't determine keeps the
+/// prior's value.
 [[nodiscard]] AttentionParameters fit_attention_core(std::span<const AttentionRow> rows,
                                                      const AttentionTiles& tiles,
                                                      const AttentionParameters& prior,

@@ -1,5 +1,7 @@
 #include "simulator/calibration/attention/attention_model.hpp"
 
+#include "simulator/calibration/attention/attention_fit.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -24,99 +26,11 @@ bool usable(const AttentionSample& s) {
          a.kv_len > 0 && a.head_dim_qk > 0 && a.head_dim_v > 0;
 }
 
-AttentionTiles same_tiles(int rows, int keys, bool packs, bool splits) {
+AttentionTiles untuned_tiles(AttentionPhase phase) {
+  const bool decode = phase == AttentionPhase::decode;
   AttentionTiles t;
-  t.fill(AttentionTile{rows, keys, packs, splits, 0});
+  t.fill({decode ? 16 : 128, 64, decode ? HeadPacking::always : HeadPacking::never, decode, 0});
   return t;
-}
-
-/// Tiles that published kernels use.
-std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward) {
-  std::vector<AttentionTile> tiles;
-  if (phase == AttentionPhase::decode) {
-    for (const int rows : {16, 64, 128}) {
-      for (const int group : {0, 8, 16, 32}) tiles.push_back({rows, 64, true, true, group});
-    }
-    tiles.push_back({64, 128, true, true});
-    tiles.push_back({16, 64, false, true});
-    tiles.push_back({64, 64, true, false});
-    return tiles;
-  }
-  for (const bool packs : {false, true}) {
-    if (packs && backward) continue;
-    for (const auto& [rows, keys] :
-         {std::pair{64, 64}, {128, 64}, {128, 128}, {192, 128}, {256, 128}}) {
-      tiles.push_back({rows, keys, packs, false, 0});
-    }
-  }
-  return tiles;
-}
-
-/// Every n-th row so that at most `most` are left.
-template <class Row>
-std::vector<Row> thinned(const std::vector<Row>& rows, std::size_t most) {
-  if (rows.size() <= most) return rows;
-  std::vector<Row> some;
-  for (std::size_t i = 0; i < most; ++i) some.push_back(rows[i * rows.size() / most]);
-  return some;
-}
-
-struct CoreFit {
-  AttentionTiles tiles;
-  AttentionParameters parameters{};
-};
-
-/// A limit of packing is a candidate only where enough rows lie on both of its sides.
-bool is_supported(const AttentionTile& t, const std::vector<AttentionRow>& rows, int head) {
-  if (t.largest_group == 0) return true;
-  int above = 0, below = 0;
-  for (const AttentionRow& r : rows) {
-    const AttentionShape& s = r.call.shape;
-    if (head >= 0 && head_class(s.head_dim_qk) != static_cast<std::size_t>(head)) continue;
-    (s.heads_q > s.heads_kv * t.largest_group ? above : below)++;
-  }
-  return above >= 10 && below >= 10;
-}
-
-/// The tile first (one for all head dimensions, then each class by itself), the parameters with it.
-CoreFit fit_family(const std::vector<AttentionRow>& rows, AttentionPhase phase, bool backward,
-                   const AttentionParameters& prior) {
-  const std::vector<AttentionRow> some = thinned(rows, 500);
-  const std::vector<AttentionTile> candidates = candidate_tiles(phase, backward);
-  CoreFit best;
-  double best_loss = INFINITY;
-  for (const AttentionTile& t : candidates) {
-    if (!is_supported(t, some, -1)) continue;
-    AttentionTiles tiles;
-    tiles.fill(t);
-    const AttentionParameters p = fit_attention_core(some, tiles, prior, 1, 12);
-    const double loss = attention_loss(some, tiles, p);
-    if (loss < best_loss) {
-      best_loss = loss;
-      best = {tiles, p};
-    }
-  }
-  std::array<int, 4> count{};
-  for (const AttentionRow& r : some) ++count[head_class(r.call.shape.head_dim_qk)];
-  for (std::size_t c = 0; c < count.size(); ++c) {
-    if (count[c] < 15 || count[c] == static_cast<int>(some.size())) continue;
-    const CoreFit start = best;
-    for (const AttentionTile& t : candidates) {
-      if (!is_supported(t, some, static_cast<int>(c))) continue;
-      AttentionTiles tiles = start.tiles;
-      tiles[c] = t;
-      const AttentionParameters p = fit_attention_core(some, tiles, start.parameters, 0.5, 5);
-      const double loss = attention_loss(some, tiles, p);
-      // A different tile must earn itself: a tie goes to the common one.
-      if (loss < 0.97 * best_loss) {
-        best_loss = loss;
-        best = {tiles, p};
-      }
-    }
-  }
-  // From the tuned start, held to the prior again.
-  best.parameters = fit_attention_core(thinned(rows, 1500), best.tiles, prior, 1, 40);
-  return best;
 }
 
 /// What makes two calls one shape to the error estimate; types and windows apart.
@@ -169,23 +83,23 @@ void fit_residual(AttentionGroup& group, const Key& key, const RowsByKey& rows_b
   const std::size_t room = static_cast<std::size_t>(options.most_support) - items.size();
   for (const Item& i : thinned(foreign, room)) items.push_back(i);
 
-  Eigen::MatrixXd features(static_cast<Eigen::Index>(items.size()), kAttentionFeatureCount);
-  Eigen::VectorXd error(features.rows());
-  std::vector<bool> own(items.size());
-  std::vector<int> block(items.size());
+  SmoothResidual::Samples samples;
+  samples.features.resize(static_cast<Eigen::Index>(items.size()), kAttentionFeatureCount);
+  samples.log_error.resize(samples.features.rows());
   std::map<decltype(size_key(AttentionCall{})), int> blocks;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto& [row, core, mine] = items[i];
-    const AttentionTerms t = evaluate(*row->device, core->tiles, core->parameters, row->call);
+    const AttentionTerms t = evaluate(*row->device, core->tiles, core->constants, row->call);
     const auto f = attention_features(row->call, t, !mine);
     for (int k = 0; k < kAttentionFeatureCount; ++k) {
-      features(static_cast<Eigen::Index>(i), k) = f[static_cast<std::size_t>(k)];
+      samples.features(static_cast<Eigen::Index>(i), k) = f[static_cast<std::size_t>(k)];
     }
-    error[static_cast<Eigen::Index>(i)] = std::log(row->time_us / t.time_us);
-    own[i] = mine;
-    block[i] = blocks.emplace(size_key(row->call), static_cast<int>(blocks.size())).first->second;
+    samples.log_error[static_cast<Eigen::Index>(i)] = std::log(row->time_us / t.time_us);
+    samples.own.push_back(mine);
+    samples.block.push_back(
+        blocks.emplace(size_key(row->call), static_cast<int>(blocks.size())).first->second);
   }
-  group.residual.fit(features, error, own, block, {});
+  group.residual.fit(samples, {});
 }
 
 }  // namespace
@@ -213,7 +127,7 @@ std::array<double, kAttentionFeatureCount> attention_features(const AttentionCal
           fp8,
           call.cache_bytes < 1.5 ? 2.0 : 0.0,
           std::clamp(std::log2(t.waves), -3.0, 7.0),
-          call.deterministic ? 2.0 : 0.0,
+          call.deterministic && fp8 == 0 ? 2.0 : 0.0,
           s.causal ? 2.0 : 0.0,
           std::log2(kv / q) - (decode ? std::log2(kv) : 0.0),
           t.waves > 1 ? 2 * (std::ceil(t.waves) - t.waves) / t.waves : 0.0,
@@ -247,7 +161,8 @@ AttentionModel AttentionModel::fit(std::span<const AttentionSample> samples,
     });
     AttentionParameters prior = typical_attention_parameters();
     for (const std::string& library : order) {
-      const CoreFit core = fit_family(libraries.at(library), phase, backward, prior);
+      const AttentionCoreFit core =
+          fit_attention_family(libraries.at(library), phase, backward, prior);
       if (library == order.front()) prior = core.parameters;
       for (const auto& [key, own] : rows) {
         if (key.phase != phase || key.backward != backward || key.library != library ||
@@ -257,10 +172,11 @@ AttentionModel AttentionModel::fit(std::span<const AttentionSample> samples,
         AttentionGroup& g = m.groups_[key];
         g.tiles = core.tiles;
         g.rows = static_cast<int>(own.size());
-        g.parameters = fit_attention_core(own, core.tiles, core.parameters, 0.35, 20);
+        g.constants =
+            AttentionConstants(fit_attention_core(own, core.tiles, core.parameters, 0.35, 20));
         for (const AttentionRow& r : own) {
           g.largest_core_us = std::max(g.largest_core_us,
-                                       evaluate(*r.device, g.tiles, g.parameters, r.call).core_us);
+                                       evaluate(*r.device, g.tiles, g.constants, r.call).core_us);
         }
       }
     }
@@ -330,16 +246,15 @@ Prediction AttentionModel::predict(const Source& source, const AttentionCall& ca
   Prediction r;
   if (source.device == nullptr) return r;
   if (source.group == nullptr) {
-    const bool decode = call.phase == AttentionPhase::decode;
-    r.time_s = 1e-6 * evaluate(*source.device, same_tiles(decode ? 16 : 128, 64, decode, decode),
-                               typical_attention_parameters(), call)
+    r.time_s = 1e-6 * evaluate(*source.device, untuned_tiles(call.phase),
+                               AttentionConstants(typical_attention_parameters()), call)
                           .time_us;
     r.log_low = -1;
     r.log_high = 1;
     return r;
   }
   const AttentionGroup& g = *source.group;
-  const AttentionTerms t = evaluate(*source.device, g.tiles, g.parameters, call);
+  const AttentionTerms t = evaluate(*source.device, g.tiles, g.constants, call);
   const SmoothCorrection c = g.residual.at(attention_features(call, t, false));
   // The residual may move a time by what attention kernels were seen to differ from the core, not
   // more.
@@ -348,7 +263,7 @@ Prediction AttentionModel::predict(const Source& source, const AttentionCall& ca
     AttentionCall forward = call;
     forward.backward = false;
     const auto core_us = [&](const AttentionGroup& f) {
-      return evaluate(*source.device, f.tiles, f.parameters, forward).core_us;
+      return evaluate(*source.device, f.tiles, f.constants, forward).core_us;
     };
     log_time += std::log(core_us(*source.forward) / core_us(*source.foreign_forward));
   }
@@ -391,13 +306,13 @@ nlohmann::json AttentionModel::to_json() const {
     for (const AttentionTile& t : g.tiles) {
       tiles.push_back({{"rows", t.rows},
                        {"keys", t.keys},
-                       {"packs_heads", t.packs_heads},
+                       {"packing", kHeadPackings[static_cast<std::size_t>(t.packing)]},
                        {"splits_keys", t.splits_keys},
                        {"largest_group", t.largest_group}});
     }
     nlohmann::json terms = nlohmann::json::object();
     for (const AttentionTermTraits& t : attention_terms()) {
-      terms[std::string(t.name)] = std::exp(g.parameters[static_cast<std::size_t>(t.term)]);
+      terms[std::string(t.name)] = g.constants(t.term);
     }
     j["groups"].push_back({{"device", key.device},
                            {"phase", kAttentionPhases[static_cast<std::size_t>(key.phase)]},
@@ -429,13 +344,18 @@ AttentionModel AttentionModel::from_json(const nlohmann::json& j) {
     AttentionGroup& g = m.groups_[key];
     for (std::size_t i = 0; i < g.tiles.size(); ++i) {
       const auto& t = e.at("tiles").at(i);
-      g.tiles[i] = {t.at("rows"), t.at("keys"), t.at("packs_heads"), t.at("splits_keys"),
+      const auto packing =
+          std::find(kHeadPackings.begin(), kHeadPackings.end(), t.at("packing").get<std::string>());
+      g.tiles[i] = {t.at("rows"), t.at("keys"),
+                    static_cast<HeadPacking>(packing - kHeadPackings.begin()), t.at("splits_keys"),
                     t.at("largest_group")};
     }
+    AttentionParameters logs{};
     for (const AttentionTermTraits& t : attention_terms()) {
-      g.parameters[static_cast<std::size_t>(t.term)] =
+      logs[static_cast<std::size_t>(t.term)] =
           std::log(e.at("terms").at(std::string(t.name)).get<double>());
     }
+    g.constants = AttentionConstants(logs);
     g.rows = e.at("rows");
     g.largest_core_us = e.at("largest_core_us");
     e.at("residual").get_to(g.residual);

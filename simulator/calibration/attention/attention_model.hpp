@@ -32,7 +32,7 @@ struct AttentionQuery {
 /// One device, phase, pass and library.
 struct AttentionGroup {
   AttentionTiles tiles;
-  AttentionParameters parameters{};
+  AttentionConstants constants;
   SmoothResidual residual;
   int rows = 0;
   double largest_core_us = 0;  ///< of the rows; beyond it a prediction extrapolates

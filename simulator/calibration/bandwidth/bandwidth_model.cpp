@@ -1,5 +1,7 @@
 #include "simulator/calibration/bandwidth/bandwidth_model.hpp"
 
+#include "simulator/calibration/least_squares.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -35,103 +37,46 @@ constexpr double kOtherOperationWidening = 0.3;
 // HBM.
 constexpr double kBeyondWidening = 0.25;
 
-double value(const BandwidthParameters& p, T t) { return std::exp(p[static_cast<std::size_t>(t)]); }
-
 BandwidthParameters typical() {
   BandwidthParameters p{};
   for (std::size_t i = 0; i < kTerms.size(); ++i) p[i] = std::log(kTerms[i].typical);
   return p;
 }
 
-struct Row {
-  const BandwidthDevice* device;
-  const BandwidthCall* call;
-  const std::string* library;
-  double time_us;
-};
+using Rows = std::vector<BandwidthRow>;
 
-using Rows = std::vector<Row>;
+constexpr double kScale = 0.1;  // log error at which the loss turns from squares to absolute values
 
-constexpr double kScale = 0.1;
-
-double soft(double r) { return 2 * (std::sqrt(1 + r * r) - 1); }
-
-Eigen::VectorXd errors(const Rows& rows, const BandwidthParameters& p) {
-  Eigen::VectorXd r(static_cast<Eigen::Index>(rows.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    r[static_cast<Eigen::Index>(i)] =
-        std::log(evaluate(*rows[i].device, p, *rows[i].call).time_us / rows[i].time_us) / kScale;
-  }
-  return r;
+BandwidthParameters parameters_of(std::span<const double> p) {
+  BandwidthParameters a{};
+  std::copy(p.begin(), p.end(), a.begin());
+  return a;
 }
 
-double cost(const Eigen::VectorXd& r, const BandwidthParameters& p,
-            const BandwidthParameters& prior, double looseness) {
-  double c = 0;
-  for (const double e : r) c += soft(e);
-  for (std::size_t i = 0; i < kTerms.size(); ++i) {
-    const double off = (p[i] - prior[i]) / (kTerms[i].log_spread * looseness);
-    c += off * off;
+/// Robust least squares in log time, held to `prior` by the terms' own spreads times `looseness`.
+BandwidthConstants fit_curve(const Rows& rows, const BandwidthParameters& prior, double looseness) {
+  std::array<FitParameter, kBandwidthTermCount> parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].prior = prior[i];
+    parameters[i].width = kTerms[i].log_spread * looseness;
   }
-  return c;
-}
-
-/// Robust least squares in log time (Levenberg-Marquardt, soft L1 at 10 %), held to `prior`.
-BandwidthParameters fit_curve(const Rows& rows, const BandwidthParameters& prior,
-                              double looseness) {
-  constexpr Eigen::Index kSize = kBandwidthTermCount;
-  BandwidthParameters p = prior;
-  Eigen::VectorXd r = errors(rows, p);
-  double now = cost(r, p, prior, looseness), damping = 1e-2;
-  for (int it = 0; it < 40; ++it) {
-    Eigen::MatrixXd jacobian(r.size(), kSize);
-    constexpr double kStep = 1e-5;
-    for (Eigen::Index k = 0; k < kSize; ++k) {
-      BandwidthParameters shifted = p;
-      shifted[static_cast<std::size_t>(k)] += kStep;
-      jacobian.col(k) = (errors(rows, shifted) - r) / kStep;
+  const auto errors = [&](std::span<const double> p, Eigen::VectorXd& r) {
+    const BandwidthConstants constants(parameters_of(p));
+    r.resize(static_cast<Eigen::Index>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      r[static_cast<Eigen::Index>(i)] =
+          std::log(evaluate(*rows[i].device, constants, *rows[i].call).time_us / rows[i].time_us);
     }
-    const Eigen::VectorXd weight = (1 + r.array().square()).rsqrt();
-    Eigen::MatrixXd normal = jacobian.transpose() * weight.asDiagonal() * jacobian;
-    Eigen::VectorXd gradient = jacobian.transpose() * (weight.asDiagonal() * r);
-    for (Eigen::Index k = 0; k < kSize; ++k) {
-      const auto i = static_cast<std::size_t>(k);
-      const double tight = 1 / (kTerms[i].log_spread * looseness);
-      normal(k, k) += tight * tight;
-      gradient[k] += (p[i] - prior[i]) * tight * tight;
-    }
-    double gain = 0;
-    for (int attempt = 0; attempt < 6 && gain == 0; ++attempt) {
-      Eigen::MatrixXd damped = normal;
-      damped.diagonal() *= 1 + damping;
-      const Eigen::VectorXd step = damped.ldlt().solve(-gradient);
-      BandwidthParameters candidate = p;
-      for (Eigen::Index k = 0; k < kSize; ++k) {
-        candidate[static_cast<std::size_t>(k)] += std::clamp(step[k], -1.5, 1.5);
-      }
-      const Eigen::VectorXd rc = errors(rows, candidate);
-      const double next = cost(rc, candidate, prior, looseness);
-      if (std::isfinite(next) && next < now) {
-        gain = now - next;
-        p = candidate;
-        r = rc;
-        now = next;
-        damping = std::max(damping * 0.3, 1e-6);
-      } else {
-        damping *= 5;
-      }
-    }
-    if (gain < 1e-4 * now) break;
-  }
-  return p;
+  };
+  return BandwidthConstants(
+      parameters_of(minimise(errors, parameters, {.scale = kScale}).parameters));
 }
 
 constexpr int kNumericFeatures = 8;
-constexpr int kMaxOperations = SmoothResidual::kMaxFeatures - kNumericFeatures;
-using Features = std::array<double, SmoothResidual::kMaxFeatures>;
+using Features = std::array<double, kNumericFeatures>;
 
-/// Sizes in octaves, alignment of a row, and which operation it is.
-Features features(const BandwidthCall& c, const BandwidthTerms& t, int operation) {
+/// Sizes in octaves, alignment of a row, which part of the curve rules.
+Features features(const BandwidthCall& c, const BandwidthTerms& t) {
   Features f{};
   f[0] = std::log2(c.bytes);
   if (c.rows > 0 && c.cols > 0) {
@@ -146,16 +91,16 @@ Features features(const BandwidthCall& c, const BandwidthTerms& t, int operation
   }
   f[6] = std::clamp(std::log(t.memory_us / t.fixed_us), -6.0, 6.0);
   f[7] = std::clamp(std::log(t.rows_us / t.memory_us), -5.0, 5.0);
-  if (operation >= 0 && operation < kMaxOperations)
-    f[static_cast<std::size_t>(kNumericFeatures + operation)] = 3;
   return f;
 }
 
 /// Flat arrays are swept over sizes to show the cache: their own rows say where its edges are.
 /// Row-wise operations rarely do, and lean on the curve of the level above.
 double looseness(const Rows& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.call->rows > 0; }) ? 1
-                                                                                              : 2;
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const BandwidthRow& r) { return r.call->rows > 0; })
+             ? 1
+             : 2;
 }
 
 /// Every n-th row so that at most `most` are left.
@@ -168,22 +113,25 @@ Rows thinned(const Rows& rows, std::size_t most) {
 
 }  // namespace
 
+BandwidthConstants::BandwidthConstants(const BandwidthParameters& logs) : logs_(logs) {
+  for (std::size_t i = 0; i < logs.size(); ++i) values_[i] = std::exp(logs[i]);
+}
+
 std::span<const BandwidthTermTraits> bandwidth_terms() { return kTerms; }
 
-BandwidthTerms evaluate(const BandwidthDevice& device, const BandwidthParameters& p,
+BandwidthTerms evaluate(const BandwidthDevice& device, const BandwidthConstants& v,
                         const BandwidthCall& call) {
   BandwidthTerms t;
-  const double fill = call.bytes / (value(p, T::cache_share) * device.l2_bytes);
-  const double gain = value(p, T::cache_gain) / (1 + std::pow(fill, value(p, T::cache_width)));
-  const double bytes_per_us = device.memory_bytes_per_s * 1e-6 * value(p, T::share) * (1 + gain);
-  t.fixed_us = value(p, T::fixed);
+  const double fill = call.bytes / (v(T::cache_share) * device.l2_bytes);
+  const double gain = v(T::cache_gain) / (1 + std::pow(fill, v(T::cache_width)));
+  const double bytes_per_us = device.memory_bytes_per_s * 1e-6 * v(T::share) * (1 + gain);
+  t.fixed_us = v(T::fixed);
   // bytes / (bytes / bandwidth + ramp): the saturating curve, written as a time.
-  t.memory_us = call.bytes / bytes_per_us + value(p, T::ramp) * call.bytes / (call.bytes + 1e5);
+  t.memory_us = call.bytes / bytes_per_us + v(T::ramp) * call.bytes / (call.bytes + 1e5);
   if (call.rows > 0 && call.cols > 0) {
     // One block a row: few rows leave SMs idle, many pay for each.
-    const double per_row = value(p, T::row) +
-                           call.bytes / call.rows / (value(p, T::row_rate) * 1e3) +
-                           value(p, T::element) * 1e-3 * call.cols;
+    const double per_row = v(T::row) + call.bytes / call.rows / (v(T::row_rate) * 1e3) +
+                           v(T::element) * 1e-3 * call.cols;
     const double slots = kBlocksPerSm * device.sm_count;
     t.rows_us = per_row * std::max(1.0, call.rows / slots);
   }
@@ -204,55 +152,62 @@ BandwidthModel BandwidthModel::fit(std::span<const BandwidthSample> samples,
   for (const BandwidthSample& s : samples) {
     const auto d = m.devices_.find(s.device);
     if (d == m.devices_.end() || s.time_s <= 0 || s.call.bytes <= 0) continue;
-    const Row row{&d->second, &s.call, &s.library, s.time_s * 1e6};
+    const BandwidthRow row{&d->second, &s.call, s.time_s * 1e6};
     by_library[s.library].push_back(row);
     by_operation[{s.library, s.call.operation}].push_back(row);
     by_device[s.device][{s.library, s.call.operation}].push_back(row);
     by_group[{s.device, s.library}].push_back(row);
   }
-  std::map<std::string, BandwidthParameters> library_curve;
+  std::map<std::string, BandwidthConstants> library_curve;
   for (const auto& [library, rows] : by_library)
     library_curve[library] = fit_curve(rows, typical(), looseness(rows));
   for (const auto& [key, rows] : by_operation) {
-    m.pooled_[key] = {fit_curve(rows, library_curve.at(key.library), 0.5 * looseness(rows)),
+    m.pooled_[key] = {fit_curve(rows, library_curve.at(key.library).logs(), 0.5 * looseness(rows)),
                       static_cast<int>(rows.size())};
   }
   for (const auto& [device, operations] : by_device) {
     for (const auto& [key, rows] : operations) {
       Curve& c = m.own_[device][key];
-      c = {fit_curve(rows, m.pooled_.at(key).parameters, 0.5 * looseness(rows)),
+      c = {fit_curve(rows, m.pooled_.at(key).parameters.logs(), 0.5 * looseness(rows)),
            static_cast<int>(rows.size())};
-      for (const Row& r : rows) c.largest_bytes = std::max(c.largest_bytes, r.call->bytes);
+      for (const BandwidthRow& r : rows) c.largest_bytes = std::max(c.largest_bytes, r.call->bytes);
     }
   }
   if (!options.residual) return m;
   for (const auto& [key, all] : by_group) {
-    Group& g = m.groups_[key];
-    const auto most = static_cast<std::size_t>(options.most_support);
-    const Rows rows = thinned(all, most);
-    Eigen::MatrixXd x(static_cast<Eigen::Index>(rows.size()), SmoothResidual::kMaxFeatures);
-    Eigen::VectorXd error(x.rows());
-    std::vector<int> block(rows.size());
-    std::map<std::tuple<std::string, double, double, double>, int> blocks;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const BandwidthCall& c = *rows[i].call;
-      auto at = std::find(g.operations.begin(), g.operations.end(), c.operation);
-      if (at == g.operations.end()) at = g.operations.insert(at, c.operation);
-      const BandwidthTerms t =
-          evaluate(*rows[i].device,
-                   m.own_.at(rows[i].device->name).at({key.second, c.operation}).parameters, c);
-      const Features f = features(c, t, static_cast<int>(at - g.operations.begin()));
-      for (std::size_t k = 0; k < f.size(); ++k)
-        x(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) = f[k];
-      error[static_cast<Eigen::Index>(i)] = std::log(rows[i].time_us / t.time_us);
-      block[i] = blocks
-                     .emplace(std::tuple{c.operation, c.rows, c.cols, c.bytes},
-                              static_cast<int>(blocks.size()))
-                     .first->second;
-    }
-    g.residual.fit(x, error, std::vector<bool>(rows.size(), true), block, {});
+    const Rows rows = thinned(all, static_cast<std::size_t>(options.most_support));
+    m.fit_residual(key, rows);
   }
   return m;
+}
+
+void BandwidthModel::fit_residual(const DeviceLibrary& key, const Rows& rows) {
+  Group& g = groups_[key];
+  SmoothResidual::Samples samples;
+  samples.features.resize(static_cast<Eigen::Index>(rows.size()), kNumericFeatures);
+  samples.log_error.resize(samples.features.rows());
+  samples.own.assign(rows.size(), true);
+  std::map<std::tuple<std::string, double, double, double>, int> blocks;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const BandwidthCall& c = *rows[i].call;
+    auto at = std::find(g.operations.begin(), g.operations.end(), c.operation);
+    if (at == g.operations.end()) at = g.operations.insert(at, c.operation);
+    const BandwidthConstants& curve =
+        own_.at(rows[i].device->name).at({key.second, c.operation}).parameters;
+    const BandwidthTerms t = evaluate(*rows[i].device, curve, c);
+    const Features f = features(c, t);
+    for (std::size_t k = 0; k < f.size(); ++k)
+      samples.features(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) = f[k];
+    samples.log_error[static_cast<Eigen::Index>(i)] = std::log(rows[i].time_us / t.time_us);
+    samples.block.push_back(blocks
+                                .emplace(std::tuple{c.operation, c.rows, c.cols, c.bytes},
+                                         static_cast<int>(blocks.size()))
+                                .first->second);
+    // Operations beyond the most that a residual tells apart share the last category.
+    samples.category.push_back(
+        std::min(static_cast<int>(at - g.operations.begin()), SmoothResidual::kMaxCategories - 1));
+  }
+  g.residual.fit(samples, {});
 }
 
 BandwidthModel::Source BandwidthModel::source(std::string_view device, std::string_view library,
@@ -282,8 +237,9 @@ BandwidthModel::Source BandwidthModel::source(std::string_view device, std::stri
     if (group != groups_.end()) {
       s.residual = &group->second.residual;
       const auto& names = group->second.operations;
-      s.operation =
-          static_cast<int>(std::find(names.begin(), names.end(), operation) - names.begin());
+      s.operation = std::min(
+          static_cast<int>(std::find(names.begin(), names.end(), operation) - names.begin()),
+          SmoothResidual::kMaxCategories - 1);
     }
     return s;
   }
@@ -302,14 +258,14 @@ BandwidthModel::Source BandwidthModel::source(std::string_view device, std::stri
 Prediction BandwidthModel::predict(const Source& source, const BandwidthCall& call) const {
   Prediction r;
   if (source.device == nullptr) return r;
-  const BandwidthParameters untuned = typical();
+  static const BandwidthConstants untuned(typical());
   const BandwidthTerms t =
       evaluate(*source.device, source.parameters != nullptr ? *source.parameters : untuned, call);
   r.time_s = t.time_us * 1e-6;
   r.log_low = -0.3 - source.widening;
   r.log_high = 0.3 + source.widening;
   if (source.residual == nullptr) return r;
-  const SmoothCorrection c = source.residual->at(features(call, t, source.operation));
+  const SmoothCorrection c = source.residual->at(features(call, t), source.operation);
   r.time_s *= std::exp(std::clamp(c.log_ratio, -1.2, 1.2));
   const double beyond =
       source.largest_bytes > 0 ? std::max(0.0, std::log(call.bytes / source.largest_bytes)) : 0.0;
@@ -327,18 +283,18 @@ Prediction BandwidthModel::predict(const BandwidthQuery& query) const {
 
 namespace {
 
-nlohmann::json terms_json(const BandwidthParameters& p) {
+nlohmann::json terms_json(const BandwidthConstants& p) {
   nlohmann::json j = nlohmann::json::object();
-  for (const BandwidthTermTraits& t : kTerms) j[std::string(t.name)] = value(p, t.term);
+  for (const BandwidthTermTraits& t : kTerms) j[std::string(t.name)] = p(t.term);
   return j;
 }
 
-BandwidthParameters terms_from(const nlohmann::json& j) {
+BandwidthConstants terms_from(const nlohmann::json& j) {
   BandwidthParameters p{};
   for (const BandwidthTermTraits& t : kTerms) {
     p[static_cast<std::size_t>(t.term)] = std::log(j.at(std::string(t.name)).get<double>());
   }
-  return p;
+  return BandwidthConstants(p);
 }
 
 }  // namespace

@@ -59,6 +59,20 @@ enum class BandwidthTerm : std::uint8_t {
 inline constexpr int kBandwidthTermCount = static_cast<int>(BandwidthTerm::element) + 1;
 using BandwidthParameters = std::array<double, kBandwidthTermCount>;
 
+/// The parameters made ready for many evaluations: the value of each.
+class BandwidthConstants {
+ public:
+  BandwidthConstants() : BandwidthConstants(BandwidthParameters{}) {}
+  explicit BandwidthConstants(const BandwidthParameters& logs);
+  [[nodiscard]] double operator()(BandwidthTerm t) const {
+    return values_[static_cast<std::size_t>(t)];
+  }
+  [[nodiscard]] const BandwidthParameters& logs() const { return logs_; }
+
+ private:
+  BandwidthParameters logs_, values_;
+};
+
 struct BandwidthTermTraits {
   BandwidthTerm term;
   std::string_view name;
@@ -70,8 +84,16 @@ struct BandwidthTermTraits {
 struct BandwidthTerms {
   double time_us = 0, fixed_us = 0, memory_us = 0, rows_us = 0;
 };
-[[nodiscard]] BandwidthTerms evaluate(const BandwidthDevice& device, const BandwidthParameters& p,
+[[nodiscard]] BandwidthTerms evaluate(const BandwidthDevice& device,
+                                      const BandwidthConstants& constants,
                                       const BandwidthCall& call);
+
+/// One measured call on its device.
+struct BandwidthRow {
+  const BandwidthDevice* device = nullptr;
+  const BandwidthCall* call = nullptr;
+  double time_us = 0;
+};
 
 class BandwidthModel {
  public:
@@ -87,7 +109,7 @@ class BandwidthModel {
   /// Where a prediction comes from; found once for many calls.
   struct Source {
     const BandwidthDevice* device = nullptr;
-    const BandwidthParameters* parameters = nullptr;
+    const BandwidthConstants* parameters = nullptr;
     const SmoothResidual* residual = nullptr;
     int operation = -1;        ///< index among the operations of the residual
     double largest_bytes = 0;  ///< measured; larger calls extrapolate
@@ -107,7 +129,7 @@ class BandwidthModel {
 
  private:
   struct Curve {
-    BandwidthParameters parameters{};
+    BandwidthConstants parameters;
     int rows = 0;
     double largest_bytes = 0;  ///< of a measured call; 0 = not said
   };
@@ -121,6 +143,8 @@ class BandwidthModel {
     friend auto operator<=>(const LibraryOperation&, const LibraryOperation&) = default;
   };
   using DeviceLibrary = std::pair<std::string, std::string>;
+
+  void fit_residual(const DeviceLibrary& key, const std::vector<BandwidthRow>& rows);
 
   std::map<std::string, BandwidthDevice, std::less<>> devices_;
   std::map<LibraryOperation, Curve> pooled_;                      ///< over devices

@@ -77,7 +77,7 @@ NodeLatency usual_node_latency(CollectiveOp op, double ranks_per_node) {
     case CollectiveOp::all_to_all: return {1, 8 * ranks_per_node};
     case CollectiveOp::all_gather:
     case CollectiveOp::reduce_scatter:
-    case CollectiveOp::broadcast: return {1, 12};
+    case CollectiveOp::broadcast: return {1, 6 * ranks_per_node};
     case CollectiveOp::send_recv: return {1, 0.01};
     case CollectiveOp::moe_dispatch:
     case CollectiveOp::moe_combine: break;
@@ -171,10 +171,11 @@ LawLine law_line(const CollectiveLaw& law, CollectiveOp op, const LawGroup& grou
   }
   line.latency_s += p[kPerStep] * (g - 1);
   const Volumes v = plain_volumes(op, g, nodes);
-  line.slope_s = v.inter * p[kInter] * slowdown.nic;
-  if (v.intra > 0) {
-    line.slope_s += v.intra * p[kIntra] * std::pow(g / 8, p[kIntraExponent]) * slowdown.scale_up;
-  }
+  const double inter = v.inter * p[kInter] * slowdown.nic;
+  const double intra =
+      v.intra > 0 ? v.intra * p[kIntra] * std::pow(g / 8, p[kIntraExponent]) * slowdown.scale_up
+                  : 0;
+  line.slope_s = std::hypot(intra, inter);
   return line;
 }
 

@@ -2,13 +2,14 @@
 // The physical layer: latency and wire time of a collective on a two-level machine.
 //
 // Plain collectives, g ranks per node, N nodes, n = g N, B bytes (nccl-tests meaning):
-//   t = a0 + a1 (g-1) + a2 log2 N + a3 (N-1)  +  B [ ci (g/8)^p Vi + ce Ve ]
+//   t = a0 + a1 (g-1) + a2 log2 N + a3 (N-1)  +  B |ci (g/8)^p Vi, ce Ve|
 //   all_reduce               Vi = 2 (g-1)/g    Ve = 2 (N-1)/N / g
 //   all_gather, red._scatter Vi =   (g-1)/g    Ve =   (N-1)/N / g
 //   all_to_all               Vi =   (g-1)/n    Ve =   (n-g)/n
 //   send_recv                Vi = 1 on one node, else 0;  Ve = 1 - Vi
 // Vi, Ve: bytes per rank over the scale-up link and over its share of the NICs, per byte of B, for
-// a ring or direct exchange with one rail per rank. 1/ci, 1/ce: the rates reached. a1: latency per
+// a ring or direct exchange with one rail per rank; |x, y| = (x^2 + y^2)^(1/2), as chunks travel on
+// both levels at once and the slower one counts. 1/ci, 1/ce: the rates reached. a1: latency per
 // intra-node step; a2, a3: tree and ring latency between nodes.
 //
 // MoE exchanges (DeepEP), T tokens per rank of hidden size h, k experts per token:
@@ -57,9 +58,9 @@ struct SheetRates {
 
 /// Robust least squares of log time (Levenberg-Marquardt, soft-L1 loss) with a weak prior, so that
 /// terms without data stay plausible: slopes from 0.8 of the links' sheet rates, the base latency
-/// from the quickest row, the growth with nodes from what NCCL and large public runs show (per node
-/// a ring step of some 10 us, per tree level 10 us, per all-to-all peer 8 us). Needs at least one
-/// observation.
+/// from the quickest row, the growth with nodes from what NCCL and large public runs show (a
+/// ring step of some 6 us per rank, 10 us per tree level, 8 us per all-to-all peer). Needs at least
+/// one observation.
 CollectiveLaw fit_law(CollectiveOp op, std::span<const LawObservation> rows,
                       const SheetRates& rates);
 

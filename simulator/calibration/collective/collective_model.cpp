@@ -132,10 +132,6 @@ double nic_sharing(const CollectiveQuery& query, double ranks_per_node) {
   return std::max(1.0, users / nics) / std::max(1.0, ranks_per_node / nics);
 }
 
-bool custom_library(std::string_view library) {
-  return library.find("custom") != std::string_view::npos;
-}
-
 /// How well a variant answers the named fields, and whether any was missed.
 struct Match {
   int score = 0;
@@ -184,6 +180,10 @@ std::string_view name(CollectiveOp op) {
       "all_reduce", "all_gather", "reduce_scatter", "all_to_all",
       "broadcast",  "send_recv",  "moe_dispatch",   "moe_combine"};
   return kNames[static_cast<std::size_t>(op)];
+}
+
+bool custom_library(std::string_view library) {
+  return library.find("custom") != std::string_view::npos;
 }
 
 const LinkRates* CollectiveModel::rates_of(std::string_view device) const {
@@ -273,7 +273,7 @@ std::span<const CollectiveOp> relatives(CollectiveOp op) {
 
 }  // namespace
 
-CollectiveHandle CollectiveModel::resolve(const CollectiveSelector& s) const {
+CollectiveHandle CollectiveModel::find(const CollectiveSelector& s) const {
   if (const CollectiveFamily* family = own(s, s.op)) return choose_variant(*family, s);
   const auto as_relative = [&s](CollectiveHandle handle) {
     handle.op = s.op;
@@ -291,6 +291,18 @@ CollectiveHandle CollectiveModel::resolve(const CollectiveSelector& s) const {
       return as_relative(handle);
   }
   return {};
+}
+
+CollectiveHandle CollectiveModel::resolve(const CollectiveSelector& s) const {
+  CollectiveHandle handle = find(s);
+  if (handle.family != nullptr || s.library.empty()) return handle;
+  // Neither the library nor one of its kind was measured: any other stands in.
+  CollectiveSelector other = s;
+  other.library = custom_library(s.library) ? "" : "custom";
+  handle = find(other);
+  handle.borrowed = true;
+  handle.extra_spread = std::hypot(handle.extra_spread, kBorrowedOperation);
+  return handle;
 }
 
 Prediction CollectiveModel::predict(CollectiveSelector selector,

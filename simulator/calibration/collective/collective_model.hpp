@@ -45,6 +45,10 @@ constexpr CollectiveOp op_of(CollectiveKind kind) { return static_cast<Collectiv
 std::string_view name(CollectiveOp op);
 constexpr bool is_moe(CollectiveOp op) { return op >= CollectiveOp::moe_dispatch; }
 
+/// Kernels of a serving framework rather than a library of collectives, by the library's name
+/// ("vllm-custom-ar").
+bool custom_library(std::string_view library);
+
 /// What one rank sends in a DeepEP-style expert exchange. `tokens` are per rank; `sms` = 0 where
 /// the kernel chooses. `low_latency` sends a copy per expert, the normal kernels one per rank or
 /// node that hosts any of the token's experts.
@@ -193,7 +197,8 @@ class CollectiveModel {
                                      std::vector<FabricRate> fabrics,
                                      const FitOptions& options = {});
 
-  /// The family and variant for a selector: exact, or the nearest one of the same operation.
+  /// The family and variant for a selector: exact, or the nearest one of the same operation; a
+  /// library that was not measured reads the reference with a wider interval.
   [[nodiscard]] CollectiveHandle resolve(const CollectiveSelector& selector) const;
 
   /// Seconds for any size >= 0 and group >= 1; non-decreasing in size unless fitted otherwise. A
@@ -215,6 +220,7 @@ class CollectiveModel {
  private:
   [[nodiscard]] const LinkRates* rates_of(std::string_view device) const;
   [[nodiscard]] double nic_of(std::string_view fabric, std::string_view device) const;
+  [[nodiscard]] CollectiveHandle find(const CollectiveSelector& selector) const;
   [[nodiscard]] const CollectiveFamily* own(const CollectiveSelector& selector,
                                             CollectiveOp op) const;
   [[nodiscard]] CollectiveHandle borrow(const CollectiveSelector& selector, CollectiveOp op) const;

@@ -4,30 +4,25 @@
 
 #include "core/device.hpp"
 #include "core/operator.hpp"
+#include "core/result.hpp"
+#include "simulator/calibration/gemm/gemm_features.hpp"
 #include "simulator/calibration/gemm/residual.hpp"
 #include "simulator/calibration/gemm/tile_wave.hpp"
 #include "simulator/calibration/prediction.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace foreplan::simulator::calibration {
 
-/// How operands below 16 bits are scaled, or which of them is narrow.
-enum class GemmScaling : std::uint8_t {
-  none,
-  per_tensor,
-  block,
-  smooth_quant,
-  weight_only_int8,
-  weight_only_int4
-};
-
+/// One measured GEMM.
 struct GemmSample {
   GemmShape shape;
   DType dtype = DType::bf16;
@@ -52,9 +47,10 @@ struct GemmQuery {
 
 class GemmModel {
  public:
-  /// Fits all samples. `donor`: a model of a related device, whose parameters are the prior here
-  /// and stand in, scaled by the data sheet, for types that have no samples. Samples with a
-  /// non-positive time, shape or weight are ignored.
+  /// Fits all samples. `donor`: a model of a related device, whose parameters are
+  /// the prior here and stand in, scaled by the data sheet, for types that have no samples. Samples
+  /// with a non-positive time, shape or weight are ignored; none at all gives the data sheet's
+  /// model.
   static GemmModel fit(const DeviceSpec& device, std::span<const GemmSample> samples,
                        const GemmModel* donor = nullptr);
 
@@ -64,15 +60,28 @@ class GemmModel {
   [[nodiscard]] double physical_time_s(const GemmQuery& query) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// The device is stored apart; empty when the document is not such a model.
-  static std::optional<GemmModel> from_json(const DeviceSpec& device, const nlohmann::json& json);
+  /// The device is stored apart. Fails, naming the key, when the document is not such a model.
+  static Result<GemmModel> from_json(const DeviceSpec& device, const nlohmann::json& document);
 
  private:
+  /// Where a series' parameters come from.
+  enum class Origin : std::uint8_t { measured, donor, datasheet };
+  struct ShapeHash {
+    std::size_t operator()(const GemmShape& shape) const;
+  };
+  /// The shapes that were measured lie between two corners.
+  struct Box {
+    GemmShape least, most;
+    static Box around(std::span<const GemmShape> shapes);
+    /// How far outside, in e-foldings of the sizes; 0 = inside. Far outside of no shapes at all.
+    [[nodiscard]] double excess(const GemmShape& shape) const;
+  };
   struct Effect {
     std::string library;
     Pass pass = Pass::forward;
     bool grouped = false;
     std::vector<GemmShape> support;
+    Box box;
     /// Own parameters where the group is large and they leave less error; then the residual stands
     /// on them alone. Else it stands on the reference library's whole prediction.
     std::optional<TileWaveParameters> parameters;
@@ -83,12 +92,11 @@ class GemmModel {
     DType dtype{};
     GemmScaling scaling{};
     std::string library;
-    bool borrowed = false;  ///< parameters of a donor, nothing measured here
+    Origin origin = Origin::measured;
     TileWaveParameters parameters{};
     std::optional<TileWave<float>> tile_wave;
-    std::vector<GemmShape> support;  ///< sorted as fitted
-    std::vector<std::size_t> support_hashes;
-    Eigen::Array4d log_min, log_max;
+    std::unordered_set<GemmShape, ShapeHash> support;
+    Box box;
     Residual residual;
     std::vector<Effect> effects;
   };
@@ -96,18 +104,40 @@ class GemmModel {
   struct PassEffect {
     double log_ratio = 0, sigma = 0.1;
   };
+  /// A time before the residual that applies to it, and what that residual looks at.
+  struct Base {
+    double time_us = 0;
+    TreeFeatures features{};
+  };
+  using Rows = std::span<const GemmSample* const>;
 
-  [[nodiscard]] const Series* series_for(const GemmQuery& query, bool& exact) const;
-  [[nodiscard]] const Effect* effect_for(const Series& series, const GemmQuery& query,
-                                         double& extra_log) const;
-  void fit_series(Series& series, std::vector<const GemmSample*> rows, const GemmModel* donor);
-  static double log_time_us(const Series& series, const Effect* effect, const GemmShape& shape,
-                            bool include_cast, Eigen::VectorXd& features);
-  Effect fit_effect(const Series& series, std::span<const GemmSample* const> group,
-                    bool own_parameters) const;
-  void fit_effects(Series& series, std::span<const GemmSample* const> rows);
-  void fit_pass_effects(const GemmModel* donor);
+  // Prediction.
+  [[nodiscard]] const Series& series_for(const GemmQuery& query, bool& exact) const;
+  [[nodiscard]] static const Effect* effect_for(const Series& series, const GemmQuery& query,
+                                                bool& other_pass);
+  [[nodiscard]] Base physical(const TileWave<float>& model, const GemmShape& shape,
+                              bool include_cast) const;
+  [[nodiscard]] Base base(const Series& series, const Effect* effect, const GemmShape& shape,
+                          bool include_cast) const;
+  [[nodiscard]] double log_time(const Series& series, const Effect* effect,
+                                const GemmShape& shape) const;
+  [[nodiscard]] Prediction from_datasheet(const Series& series, const GemmQuery& query) const;
+
+  // Fit.
+  [[nodiscard]] TileWaveParameters prior_for(const Series& series, const GemmModel* donor) const;
+  void fit_series(Series& series, Rows rows, const GemmModel* donor);
+  [[nodiscard]] Effect fit_effect(const Series& series, Rows group, bool own_parameters) const;
+  void fit_effects(Series& series, Rows rows) const;
+  void fit_pass_effect(Pass pass);
+  void borrow(const GemmModel* donor);
   void finish(Series& series) const;
+  void finish(const Series& series, Effect& effect) const;
+
+  // Storage.
+  static nlohmann::json effect_json(const Effect& effect);
+  static nlohmann::json series_json(const Series& series);
+  Result<Effect> effect_from(const Series& series, const nlohmann::json& item) const;
+  Result<Series> series_from(const nlohmann::json& entry) const;
 
   DeviceSpec device_;
   std::vector<Series> series_;

@@ -1,117 +1,36 @@
 #include "simulator/calibration/gemm/residual.hpp"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <numeric>
-#include <random>
 
 namespace foreplan::simulator::calibration {
 namespace {
 
-double cov(double u) { return 1 / (1 + std::sqrt(u)); }
+constexpr double kLeastSpread = 0.003;  // timer resolution; keeps the logarithm finite
+constexpr double kBeyondSeen = 0.1;     // log units
+// Left-out errors share the fit of the physical model and of the spread, which have seen them: by
+// how much they are too small, for many rows, and the rows at which they are half of the truth.
+constexpr double kUnseen = 1.08, kRowsPerDoubling = 45;
+constexpr std::size_t kFolds = 5;
 
-// d cov / d u, u = r^2; finite at the diagonal, where it is multiplied by zero.
-double cov_slope(double u) {
-  const double r = std::sqrt(u) + 1e-9;
-  return -0.5 / (r * (1 + r) * (1 + r));
+// Few samples cannot answer many questions.
+BoostingOptions options_for(std::size_t rows) {
+  BoostingOptions o;
+  o.depth = rows >= 400 ? 5 : rows >= 120 ? 4 : 3;
+  return o;
 }
 
-Eigen::MatrixXd squared_distances(const Eigen::MatrixXd& x) {
-  const Eigen::VectorXd n = x.rowwise().squaredNorm();
-  Eigen::MatrixXd d = -2.0 * x * x.transpose();
-  d.colwise() += n;
-  d.rowwise() += n.transpose();
-  return d.cwiseMax(0.0);
-}
-
-// Logarithms of: inverse lengths, then amplitude, then noise.
-using Hyper = Eigen::VectorXd;
-
-struct Sample {
-  Eigen::MatrixXd x;
-  Eigen::VectorXd y, weight;
-};
-
-// Log marginal likelihood and its gradient (Rasmussen and Williams 2006, eq. 5.8 and 5.9), with a
-// Gaussian prior around `centre` that keeps the hyperparameters finite.
-double likelihood(const Sample& s, double offset_variance, const Hyper& h, const Hyper& centre,
-                  Hyper& g) {
-  const Eigen::Index n = s.x.rows(), dims = s.x.cols();
-  const Eigen::MatrixXd scaled = s.x * h.head(dims).array().exp().matrix().asDiagonal();
-  const Eigen::MatrixXd u = squared_distances(scaled);
-  const double a2 = std::exp(2 * h[dims]), n2 = std::exp(2 * h[dims + 1]);
-  const Eigen::MatrixXd base = u.unaryExpr([](double v) { return cov(v); });
-  Eigen::MatrixXd k = (a2 * base).array() + offset_variance;
-  k.diagonal().array() += n2 / s.weight.array();
-  const Eigen::LLT<Eigen::MatrixXd> llt(k);
-  const Eigen::VectorXd alpha = llt.solve(s.y);
-  const double log_det = 2 * llt.matrixLLT().diagonal().array().log().sum();
-  const Eigen::MatrixXd w = alpha * alpha.transpose() - llt.solve(Eigen::MatrixXd::Identity(n, n));
-  const Eigen::MatrixXd slope = w.cwiseProduct(u.unaryExpr([](double v) { return cov_slope(v); }));
-  const Eigen::VectorXd row_sum = slope.rowwise().sum();
-  g.resize(dims + 2);
-  for (Eigen::Index d = 0; d < dims; ++d) {
-    const Eigen::VectorXd c = scaled.col(d);
-    g[d] = 2 * a2 * (row_sum.dot(c.cwiseProduct(c)) - c.dot(slope * c));
-  }
-  g[dims] = a2 * w.cwiseProduct(base).sum();
-  g[dims + 1] = n2 * (w.diagonal().array() / s.weight.array()).sum();
-  Eigen::VectorXd sigma = Eigen::VectorXd::Constant(dims + 2, 1.5);
-  sigma[dims] = 0.7;
-  sigma[dims + 1] = 1.0;
-  const Eigen::ArrayXd z = (h - centre).array() / sigma.array();
-  g.array() -= z / sigma.array();
-  return -0.5 * s.y.dot(alpha) - 0.5 * log_det - 0.5 * z.square().sum();
-}
-
-constexpr double kLeastNoise = 0.004;
-
-// Resilient propagation (Riedmiller and Braun 1993): only the gradient's signs, no line search.
-Hyper choose_hyper(const Sample& s, const ResidualOptions& options) {
-  const Eigen::Index dims = s.x.cols();
-  Hyper h = Hyper::Constant(dims + 2, std::log(0.15));
-  h[dims] = std::log(0.08);
-  h[dims + 1] = std::log(0.02);
-  const Hyper centre = h;
-  Hyper best = h, g, last = Hyper::Zero(dims + 2), step = Hyper::Constant(dims + 2, 0.2);
-  double best_value = -std::numeric_limits<double>::infinity();
-  for (int i = 0; i < options.hyper_steps; ++i) {
-    const double value = likelihood(s, options.offset_sigma * options.offset_sigma, h, centre, g);
-    if (value > best_value) {
-      best_value = value;
-      best = h;
-    }
-    for (Eigen::Index d = 0; d < h.size(); ++d) {
-      const double same = g[d] * last[d];
-      step[d] = std::clamp(step[d] * (same > 0 ? 1.25 : same < 0 ? 0.5 : 1.0), 1e-3, 0.5);
-      h[d] += g[d] > 0 ? step[d] : -step[d];
-      // Rows that repeat must not drive the noise to zero: the covariance would become singular.
-      const double least = d == dims + 1 ? std::log(kLeastNoise) : std::log(1e-3);
-      h[d] = std::clamp(h[d], least, std::log(30.0));
-    }
-    last = g;
-  }
-  return best;
-}
-
-// A fixed pseudo-random subset, winsorised: gross outliers must not choose the lengths.
-Sample subset(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, const Eigen::VectorXd& weight,
-              int rows) {
-  std::vector<Eigen::Index> order(x.rows());
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937 rng(7);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng() % i]);
-  const Eigen::Index m = std::min<Eigen::Index>(x.rows(), rows);
-  Sample s{Eigen::MatrixXd(m, x.cols()), Eigen::VectorXd(m), Eigen::VectorXd(m)};
-  for (Eigen::Index i = 0; i < m; ++i) {
-    s.x.row(i) = x.row(order[i]);
-    s.y[i] = std::clamp(y[order[i]], -0.4, 0.4);
-    s.weight[i] = weight[order[i]];
-  }
-  return s;
-}
+// Shallow and slow: the size of an error is far noisier than the error.
+constexpr BoostingOptions kSpreadOptions = {.trees = 64,
+                                            .depth = 3,
+                                            .rate = 0.1,
+                                            .leaf_prior = 10,
+                                            .loss_scale = 2,
+                                            .column_share = 0.25,
+                                            .row_share = 0.7};
 
 double quantile(std::vector<double> v, double q) {
   std::sort(v.begin(), v.end());
@@ -121,135 +40,102 @@ double quantile(std::vector<double> v, double q) {
   return v[low] + (at - double(low)) * (v[high] - v[low]);
 }
 
-constexpr double kLeastSpread = 0.003;  // timer resolution; keeps the logarithm finite
-constexpr double kSpreadPrior = 0.2;    // weight of the mean spread against close neighbours
-constexpr double kWidestFactor = 3;
-constexpr double kRowsPerDoubling = 15;  // width doubles at this many rows
+struct Level {
+  double offset = 0;
+  BoostedTrees trees;
+};
+
+// Median first, as if half a sample had said "no offset"; then trees on what is left.
+Level fit_level(std::span<const TreeBins> bins, std::span<const double> error,
+                std::span<const double> weight, const FeatureGrid& grid) {
+  Level level;
+  const double n = double(error.size());
+  level.offset = quantile({error.begin(), error.end()}, 0.5) * n / (n + 0.5);
+  std::vector<double> left(error.begin(), error.end());
+  for (double& e : left) e -= level.offset;
+  level.trees = BoostedTrees::fit(bins, left, weight, grid, options_for(error.size()));
+  return level;
+}
+
+// Repeated measurements of one shape must fall in one fold.
+std::size_t fold_of(const TreeFeatures& features, std::size_t folds) {
+  std::uint64_t h = 1469598103934665603u;  // FNV-1a over words, then its high half
+  for (float f : features) h = (h ^ std::bit_cast<std::uint32_t>(f)) * 1099511628211u;
+  return std::size_t(h >> 32) % folds;
+}
+
+// Errors at each sample of a fit that has not seen it.
+std::vector<double> left_out(std::span<const TreeFeatures> features, std::span<const TreeBins> bins,
+                             std::span<const double> error, std::span<const double> weight,
+                             const FeatureGrid& grid) {
+  std::vector<double> out(error.begin(), error.end());
+  for (std::size_t fold = 0; fold < kFolds; ++fold) {
+    std::vector<TreeBins> b;
+    std::vector<double> e, w;
+    for (std::size_t i = 0; i < bins.size(); ++i) {
+      if (fold_of(features[i], kFolds) == fold) continue;
+      b.push_back(bins[i]);
+      e.push_back(error[i]);
+      w.push_back(weight[i]);
+    }
+    if (b.empty() || b.size() == bins.size()) continue;
+    const Level level = fit_level(b, e, w, grid);
+    for (std::size_t i = 0; i < bins.size(); ++i) {
+      if (fold_of(features[i], kFolds) != fold) continue;
+      out[i] = error[i] - level.offset - level.trees.at(bins[i]);
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
-void Residual::fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y,
-                   const Eigen::VectorXd& weight, const ResidualOptions& options) {
-  const Eigen::Index n = x.rows(), dims = x.cols();
-  const Hyper h = choose_hyper(subset(x, y, weight, options.hyper_rows), options);
-  const Eigen::VectorXd inverse_length = h.head(dims).array().exp();
-  const double amplitude2 = std::exp(2 * h[dims]), noise2 = std::exp(2 * h[dims + 1]);
-  const double offset2 = options.offset_sigma * options.offset_sigma;
-  const Eigen::MatrixXd base =
-      squared_distances(x * inverse_length.asDiagonal()).unaryExpr([](double v) { return cov(v); });
-  Eigen::VectorXd trust = weight, alpha, left_out;
-  for (int round = 0; round < 3; ++round) {
-    Eigen::MatrixXd k = (amplitude2 * base).array() + offset2;
-    k.diagonal().array() += noise2 / trust.array();
-    const Eigen::LLT<Eigen::MatrixXd> llt(k);
-    alpha = llt.solve(y);
-    // Leave-one-out in closed form (Rasmussen and Williams 2006, eq. 5.12).
-    const Eigen::VectorXd precision = llt.solve(Eigen::MatrixXd::Identity(n, n)).diagonal();
-    left_out = alpha.cwiseQuotient(precision);
-    for (Eigen::Index i = 0; i < n; ++i) {
-      const double z = std::abs(left_out[i]) * std::sqrt(precision[i]) / 2.5;
-      trust[i] = weight[i] / std::max(1.0, z * z);
-    }
+void Residual::fit(std::span<const TreeFeatures> features, std::span<const double> error,
+                   std::span<const double> weight) {
+  const std::size_t n = features.size();
+  grid_ = FeatureGrid::of(features);
+  std::vector<TreeBins> bins;
+  for (const TreeFeatures& f : features) bins.push_back(grid_.bins(f));
+  Level level = fit_level(bins, error, weight, grid_);
+  rows_ = int(n);
+  trees_ = std::move(level.trees);
+  numbers_.offset = level.offset;
+  numbers_.least = *std::min_element(error.begin(), error.end()) - kBeyondSeen;
+  numbers_.most = *std::max_element(error.begin(), error.end()) + kBeyondSeen;
+
+  const std::vector<double> left = left_out(features, bins, error, weight, grid_);
+  std::vector<double> spread;
+  for (double e : left) spread.push_back(std::log(std::abs(e) + kLeastSpread));
+  numbers_.mean_log_spread = std::accumulate(spread.begin(), spread.end(), 0.0) / double(n);
+  for (double& s : spread) s -= numbers_.mean_log_spread;
+  spread_trees_ = BoostedTrees::fit(bins, spread, weight, grid_, kSpreadOptions);
+  std::vector<double> standard;
+  for (std::size_t i = 0; i < n; ++i) {
+    standard.push_back(left[i] / std::exp(numbers_.mean_log_spread + spread_trees_.at(bins[i])));
   }
-  state_ = State{};
-  state_.inverse_length.assign(inverse_length.data(), inverse_length.data() + dims);
-  state_.offset = offset2 * alpha.sum();
-  constexpr double kBeyondSeen = 0.1;
-  state_.least = y.minCoeff() - kBeyondSeen;
-  state_.most = y.maxCoeff() + kBeyondSeen;
-  for (Eigen::Index i = 0; i < n; ++i) {
-    state_.alpha.push_back(float(amplitude2 * alpha[i]));
-    state_.log_spread.push_back(float(std::log(std::abs(left_out[i]) + kLeastSpread)));
-  }
-  state_.mean_log_spread =
-      std::accumulate(state_.log_spread.begin(), state_.log_spread.end(), 0.0) / double(n);
-  place(x);
-  calibrate_interval(x, left_out);
+  const double few_rows = kUnseen + kRowsPerDoubling / double(n);
+  numbers_.low = few_rows * std::min(quantile(standard, 0.05), -0.5);
+  numbers_.high = few_rows * std::max(quantile(standard, 0.95), 0.5);
 }
 
-void Residual::restore(State state, const Eigen::MatrixXd& features) {
-  state_ = std::move(state);
-  place(features);
-}
-
-void Residual::place(const Eigen::MatrixXd& x) {
-  // A feature whose whole range is a small part of its length moves no covariance.
-  constexpr double kIrrelevant = 0.03;
-  used_.clear();
-  for (Eigen::Index d = 0; d < x.cols(); ++d) {
-    const double range = x.col(d).maxCoeff() - x.col(d).minCoeff();
-    if (range * state_.inverse_length[d] > kIrrelevant) used_.push_back(int(d));
-  }
-  points_.resize(x.rows(), used_.size());
-  for (std::size_t u = 0; u < used_.size(); ++u) {
-    points_.col(u) = (x.col(used_[u]) * state_.inverse_length[used_[u]]).cast<float>().array();
-  }
-  alpha_ = Eigen::Map<const Row>(state_.alpha.data(), state_.alpha.size());
-  log_spread_ = Eigen::Map<const Row>(state_.log_spread.data(), state_.log_spread.size());
-}
-
-void Residual::local(const float* query, Eigen::Index skip, double& sum, double& log_spread,
-                     double& nearest) const {
-  // In blocks that stay in the first-level cache.
-  constexpr Eigen::Index kBlock = 256;
-  using Block = Eigen::Array<float, Eigen::Dynamic, 1, 0, kBlock, 1>;
-  float correction = 0, spread = 0, total = 0, closest = 0;
-  for (Eigen::Index at = 0; at < points_.rows(); at += kBlock) {
-    const Eigen::Index count = std::min(kBlock, points_.rows() - at);
-    Block u = Block::Zero(count);
-    for (std::size_t d = 0; d < used_.size(); ++d) {
-      u += (points_.col(d).segment(at, count) - query[d]).square();
-    }
-    Block c = (1.0f + u.sqrt()).inverse();
-    if (skip >= at && skip < at + count) c[skip - at] = 0;
-    correction += (alpha_.segment(at, count) * c).sum();
-    closest = std::max(closest, c.maxCoeff());
-    const Block weight = c.square().square();
-    total += weight.sum();
-    spread += (weight * log_spread_.segment(at, count)).sum();
-  }
-  sum = correction;
-  log_spread = (spread + kSpreadPrior * state_.mean_log_spread) / (total + kSpreadPrior);
-  nearest = 1 / double(closest) - 1;
-}
-
-void Residual::calibrate_interval(const Eigen::MatrixXd& x, const Eigen::VectorXd& left_out) {
-  std::vector<double> standard, distances;
-  std::vector<float> query(used_.size());
-  for (Eigen::Index i = 0; i < x.rows(); ++i) {
-    for (std::size_t d = 0; d < used_.size(); ++d) query[d] = points_(i, d);
-    double sum = 0, log_spread = 0, nearest = 0;
-    local(query.data(), i, sum, log_spread, nearest);
-    standard.push_back(left_out[i] / std::exp(log_spread));
-    distances.push_back(std::min(nearest, 1e6));
-  }
-  // Left-out errors share the fit of the physical model, which a few rows follow too closely.
-  const double few_rows = 1 + kRowsPerDoubling / double(x.rows());
-  state_.low = few_rows * std::min(quantile(standard, 0.05), -0.5);
-  state_.high = few_rows * std::max(quantile(standard, 0.95), 0.5);
-  state_.neighbour_distance = std::max(quantile(distances, 0.5), 1e-3);
-}
-
-Correction Residual::at(const Eigen::VectorXd& feature, double fallback_sigma) const {
-  Correction r;
-  if (empty()) {
-    r.log_low = -1.645 * fallback_sigma;
-    r.log_high = 1.645 * fallback_sigma;
-    return r;
-  }
-  std::array<float, 32> query;
-  for (std::size_t d = 0; d < used_.size(); ++d) {
-    query[d] = float(feature[used_[d]] * state_.inverse_length[used_[d]]);
-  }
-  double sum = 0, log_spread = 0, nearest = 0;
-  local(query.data(), -1, sum, log_spread, nearest);
-  r.log_ratio = std::clamp(state_.offset + sum, state_.least, state_.most);
-  r.distance = nearest / state_.neighbour_distance;
-  const double widen = std::clamp(std::sqrt(r.distance), 1.0, kWidestFactor);
-  const double spread = std::exp(log_spread) * widen;
-  r.log_low = state_.low * spread;
-  r.log_high = state_.high * spread;
+Residual Residual::restored(int rows, const Numbers& numbers, FeatureGrid grid, BoostedTrees trees,
+                            BoostedTrees spread_trees) {
+  Residual r;
+  r.rows_ = rows;
+  r.numbers_ = numbers;
+  r.grid_ = std::move(grid);
+  r.trees_ = std::move(trees);
+  r.spread_trees_ = std::move(spread_trees);
   return r;
+}
+
+Correction Residual::at(const TreeFeatures& features, double fallback_sigma, double trust) const {
+  if (empty()) return {0, -1.645 * fallback_sigma, 1.645 * fallback_sigma};
+  const TreeBins bins = grid_.bins(features);
+  const double spread = std::exp(numbers_.mean_log_spread + spread_trees_.at(bins));
+  const double log_ratio = numbers_.offset + trust * trees_.at(bins);
+  return {std::clamp(log_ratio, numbers_.least, numbers_.most), numbers_.low * spread,
+          numbers_.high * spread};
 }
 
 }  // namespace foreplan::simulator::calibration

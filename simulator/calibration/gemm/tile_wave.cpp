@@ -10,25 +10,27 @@ constexpr double kStep = 64;         // k elements per pipeline step
 constexpr double kSmLoadUnit = 5e4;  // bytes per us = 50 GB/s
 constexpr double kReferenceTile = 128.0 * 128.0;
 
-constexpr int index(Term t) { return static_cast<int>(t); }
-
-// Norm of order 4: a maximum with rounded corners. Overlapped phases cost the longer one, and a
-// little more where they are equal.
-template <class A, class B, class C>
-auto soft_max(const A& a, const B& b, const C& c) {
-  return (a.square().square() + b.square().square() + c.square().square()).sqrt().sqrt();
+// Norm of order 4 of positive numbers: a maximum with rounded corners. Overlapped phases cost the
+// longer one, and a little more where they are equal. Scaled, so that no power overflows.
+template <class Lanes>
+Lanes soft_max(const Lanes& a, const Lanes& b, const Lanes& c) {
+  const Lanes most = a.max(b).max(c);
+  const Lanes scale = most.inverse();
+  return most * ((a * scale).square().square() + (b * scale).square().square() +
+                 (c * scale).square().square())
+                    .sqrt()
+                    .sqrt();
 }
 
-// Smallest whole number >= x for 0 <= x < 2^22, without a call per element: adding and subtracting
-// 1.5 * 2^(mantissa bits - 1) rounds to the nearest. Larger x has no fraction that matters here.
+// Smallest whole number >= x - 1e-5, for x >= 0, without a call per element: adding and subtracting
+// 1.5 * 2^(mantissa bits - 1) rounds to the nearest. Of large x only the last digit may differ.
 template <class Lanes>
 Lanes ceiling(const Lanes& x) {
   using Scalar = typename Lanes::Scalar;
   constexpr Scalar kMagic = sizeof(Scalar) == 4 ? Scalar(12582912.0) : Scalar(6755399441055744.0);
-  constexpr Scalar kLimit = Scalar(4194304.0), kSlack = Scalar(1e-5);
-  const Lanes shifted = x + kMagic;
-  const Lanes rounded = shifted - kMagic;
-  return (x < kLimit).select(rounded + (rounded < x - kSlack).template cast<Scalar>(), x);
+  constexpr Scalar kAlmostHalf = Scalar(0.5 - 1e-5);
+  const Lanes shifted = (x + kAlmostHalf) + kMagic;
+  return shifted - kMagic;
 }
 
 // x^-32: the weight of a configuration that is x times slower than the best. Libraries pick by
@@ -42,6 +44,28 @@ double preference(double x) {
   return 1.0 / y;
 }
 constexpr double kConsidered = 1.3;  // slower configurations have a weight below 3e-4
+constexpr double kContender = 1.08;  // slower ones weigh below 9 %
+
+// Share of the SM's peak that a tile reaches whose parameter asks for `x`: a minimum with kMost,
+// its corner rounded. No kernel beats the arithmetic of an SM, whose clock lies at most a little
+// above the one that the peak is stated for. Without the limit, a tile that only ever ran where
+// something else was slow wins every large shape by an efficiency that no row has tested.
+double reachable(double x) {
+  constexpr double kMost = 1.05;
+  return x / std::pow(1 + std::pow(x / kMost, 8), 1.0 / 8);
+}
+
+// Regions of shapes: octaves of m, and pairs of octaves of n and k from 16 up.
+constexpr int kRegionsM = 16, kRegionsN = 7, kRegionsK = 7;
+constexpr int kFirstOctave = 4, kOctaves = 2;
+int octave(double x) { return std::ilogb(std::max(x, 1.0)); }
+int band(double x, int regions) {
+  return std::clamp((octave(x) - kFirstOctave) / kOctaves, 0, regions - 1);
+}
+std::size_t region(const TileWaveShape& s) {
+  const int m = std::min(octave(s.m), kRegionsM - 1);
+  return std::size_t((m * kRegionsN + band(s.n, kRegionsN)) * kRegionsK + band(s.k, kRegionsK));
+}
 
 }  // namespace
 
@@ -59,14 +83,14 @@ double mixed_time(std::span<const double> times) {
 
 TileWaveParameters typical_parameters() {
   TileWaveParameters p{};
-  auto set = [&](Term t, double v) { p[index(t)] = std::log(v); };
+  auto set = [&](Term t, double v) { p[static_cast<std::size_t>(t)] = std::log(v); };
   set(Term::launch, 1.9);
   set(Term::prologue, 0.3);
   set(Term::memory_latency, 0.3);
   set(Term::step_latency, 0.08);
   set(Term::wave_cost, 0.3);
   set(Term::epilogue, 0.9);
-  set(Term::hbm, 0.84);
+  set(Term::hbm, 0.83);
   set(Term::write_cost, 1.0);
   set(Term::l2, 1.2);
   set(Term::l2_hit_speed, 2.3);
@@ -75,7 +99,7 @@ TileWaveParameters typical_parameters() {
   set(Term::sm_load, 8);
   set(Term::fluid, 0.3);
   set(Term::memory_waves, 0.2);
-  set(Term::throttle, 0.35);
+  set(Term::throttle, 0.45);
   set(Term::throttle_at, 2000);
   set(Term::reduce_fixed, 1.5);
   set(Term::reduce_speed, 1.0);
@@ -90,44 +114,43 @@ TileWaveParameters typical_parameters() {
 
 template <class Scalar>
 TileWave<Scalar>::TileWave(const TileWaveDevice& d, const TileWaveParameters& p) : d_(d) {
-  for (int i = 0; i < kTermCount; ++i) term_[i] = std::exp(p[i]);
-  auto term = [&](Term t) { return term_[index(t)]; };
-  for (Lanes* lanes : lanes_()) lanes->resize(kConfigCount);
+  for (std::size_t i = 0; i < kTermCount; ++i) term_[i] = std::exp(p[i]);
+  for (Lanes* lanes : configs_.all()) lanes->resize(kConfigCount);
   for (int c = 0; c < kConfigCount; ++c) {
-    const int tile = c / int(kSplits.size());
+    const std::size_t tile = std::size_t(c) / kSplits.size();
     const TileShape& shape = kTiles[tile];
-    const double efficiency = std::exp(p[kTermCount + tile]);
+    const double efficiency = reachable(std::exp(p[kTermCount + tile]));
     const double wave_factor = std::exp(p[kTermCount + kTileCount + tile]);
     const double load_factor = std::exp(p[kTermCount + 2 * kTileCount + tile]);
-    const double split = kSplits[c % kSplits.size()];
+    const double split = kSplits[std::size_t(c) % kSplits.size()];
     const double rate = term(Term::sm_load) * kSmLoadUnit * shape.sms * load_factor;
-    m_[c] = Scalar(shape.m);
-    n_[c] = Scalar(shape.n);
-    split_[c] = Scalar(split);
-    slots_[c] = Scalar(d.sm_count / shape.sms);
-    math_us_[c] = Scalar(2.0 * shape.m * shape.n * kStep * d.sm_count /
-                         (d.peak_flop_per_us * shape.sms * efficiency));
-    load_us_[c] = Scalar(kStep / rate);
-    per_wave_us_[c] =
+    configs_.m[c] = Scalar(shape.m);
+    configs_.n[c] = Scalar(shape.n);
+    configs_.split[c] = Scalar(split);
+    configs_.slots[c] = Scalar(d.sm_count / shape.sms);
+    configs_.math_us[c] = Scalar(2.0 * shape.m * shape.n * kStep * d.sm_count /
+                                 (d.peak_flop_per_us * shape.sms * efficiency));
+    configs_.load_us[c] = Scalar(kStep / rate);
+    configs_.per_wave_us[c] =
         Scalar(term(Term::wave_cost) * wave_factor +
                term(Term::epilogue) * shape.m * shape.n / (kReferenceTile * shape.sms));
-    sm_rate_[c] = Scalar(rate);
-    reach_[c] = Scalar(d.bytes_per_us * term(Term::hbm) * std::min(1.0, load_factor));
+    configs_.sm_rate[c] = Scalar(rate);
+    configs_.reach[c] = Scalar(d.bytes_per_us * term(Term::hbm) * std::min(1.0, load_factor));
+    configs_.reduce_fixed_us[c] = Scalar(split > 1 ? term(Term::reduce_fixed) : 0);
     // Partial sums in fp32, written and read once per split.
-    reduce_us_[c] = Scalar(split > 1 ? split * 4 / (d.bytes_per_us * term(Term::reduce_speed)) : 0);
+    configs_.reduce_us[c] =
+        Scalar(split > 1 ? split * 4 / (d.bytes_per_us * term(Term::reduce_speed)) : 0);
   }
 }
 
 template <class Scalar>
 double TileWave<Scalar>::cast_us(const TileWaveShape& s) const {
   const double bytes = s.m * s.k * s.batch * (2 + d_.activation_bytes);
-  return term_[index(Term::quantise_fixed)] +
-         bytes / (d_.bytes_per_us * term_[index(Term::quantise_speed)]);
+  return term(Term::quantise_fixed) + bytes / (d_.bytes_per_us * term(Term::quantise_speed));
 }
 
 template <class Scalar>
-void TileWave<Scalar>::parts(const TileWaveShape& s, int first, int count, Parts& r) const {
-  auto term = [&](Term t) { return term_[index(t)]; };
+typename TileWave<Scalar>::Traffic TileWave<Scalar>::traffic(const TileWaveShape& s) const {
   const double a = s.m * s.k * d_.activation_bytes * s.batch;
   const double b = s.n * s.k * d_.weight_bytes * s.batch;
   const double c = s.m * s.n * d_.output_bytes * s.batch * term(Term::write_cost);
@@ -135,260 +158,130 @@ void TileWave<Scalar>::parts(const TileWaveShape& s, int first, int count, Parts
   const double fill = (a + c) / (term(Term::l2_share) * d_.l2_bytes);
   const double sharpness = std::max(term(Term::l2_sharpness), 0.05);
   const double miss = fill > 8 ? 1.0 : fill < 0.1 ? 0.0 : 1 / (1 + std::pow(fill, -1 / sharpness));
-  const double traffic = b + (a + c) * miss + (a + c) * (1 - miss) / term(Term::l2_hit_speed);
+  const double bytes = b + (a + c) * miss + (a + c) * (1 - miss) / term(Term::l2_hit_speed);
   const double ideal_us = 2 * s.m * s.n * s.k * s.batch / d_.peak_flop_per_us;
   const double throttle =
       1 + term(Term::throttle) * ideal_us / (ideal_us + term(Term::throttle_at));
+  return {Scalar(bytes), Scalar(throttle)};
+}
 
-  auto slice = [&](const Lanes& x) { return x.segment(first, count); };
-  const Lanes inverse_split = slice(split_).inverse();
-  const Lanes rows = Scalar(s.m) * slice(m_).inverse(), cols = Scalar(s.n) * slice(n_).inverse();
-  const Lanes units = ceiling(rows) * ceiling(cols) * (Scalar(s.batch) * slice(split_));
+template <class Scalar>
+void TileWave<Scalar>::parts(const TileWaveShape& s, const Configs& g, Parts& r) const {
+  const Traffic shared = traffic(s);
+  const Lanes inverse_split = g.split.inverse();
+  const Lanes rows = Scalar(s.m) * g.m.inverse(), cols = Scalar(s.n) * g.n.inverse();
+  const Lanes units = ceiling(rows) * ceiling(cols) * (Scalar(s.batch) * g.split);
   const Lanes k_steps = Scalar(s.k / kStep) * inverse_split;
-  const Lanes load_bytes = slice(m_).min(Scalar(s.m)) * Scalar(d_.activation_bytes) +
-                           slice(n_).min(Scalar(s.n)) * Scalar(d_.weight_bytes);
-  const Lanes math = slice(math_us_) * Scalar(throttle);
-  const Lanes latency = Lanes::Constant(count, Scalar(term(Term::step_latency)));
-  const Lanes load = load_bytes * slice(load_us_);
+  const Lanes load_bytes = g.m.min(Scalar(s.m)) * Scalar(d_.activation_bytes) +
+                           g.n.min(Scalar(s.n)) * Scalar(d_.weight_bytes);
+  const Lanes math = g.math_us * shared.throttle;
+  const Lanes latency = Lanes::Constant(g.m.size(), Scalar(term(Term::step_latency)));
+  const Lanes load = load_bytes * g.load_us;
   const Lanes step = soft_max(math, latency, load);
-  r.waves = units / slice(slots_);
+  r.waves = units / g.slots;
   r.whole = ceiling(r.waves);
   const Lanes at_least_one = r.waves.max(Scalar(1));
   const Scalar fluid = Scalar(term(Term::fluid) / (1 + term(Term::fluid)));
   const Lanes waves = (1 - fluid) * r.whole + fluid * at_least_one;
-  r.compute =
-      Scalar(term(Term::prologue)) + waves * (ceiling(k_steps) * step + slice(per_wave_us_));
-  const Lanes bandwidth = slice(reach_).min(units.min(slice(slots_)) * slice(sm_rate_));
-  const Lanes uneven = 1 + Scalar(term(Term::memory_waves)) *
-                               (r.whole / at_least_one - 1).max(Scalar(0)) *
-                               (r.waves > Scalar(1)).template cast<Scalar>();
-  r.memory = Scalar(term(Term::memory_latency)) + uneven * Scalar(traffic) / bandwidth;
+  r.compute = Scalar(term(Term::prologue)) + waves * (ceiling(k_steps) * step + g.per_wave_us);
+  const Lanes bandwidth = g.reach.min(units.min(g.slots) * g.sm_rate);
+  const Lanes uneven =
+      1 + Scalar(term(Term::memory_waves)) * (r.whole / at_least_one - 1).max(Scalar(0));
+  r.memory = Scalar(term(Term::memory_latency)) + uneven * shared.bytes / bandwidth;
   const Lanes l2 =
       units * load_bytes * (Scalar(s.k / (d_.bytes_per_us * 3 * term(Term::l2))) * inverse_split);
   r.total = Scalar(term(Term::launch)) + soft_max(r.compute, r.memory, l2) +
-            slice(reduce_us_) * Scalar(s.m * s.n * s.batch) +
-            (slice(split_) > Scalar(1)).template cast<Scalar>() * Scalar(term(Term::reduce_fixed));
+            g.reduce_us * Scalar(s.m * s.n * s.batch) + g.reduce_fixed_us;
 }
 
 template <class Scalar>
 void TileWave<Scalar>::times(const TileWaveShape& s, int first, int count, Scalar* out) const {
+  Configs some;
+  const auto from = configs_.all();
+  const auto to = some.all();
+  for (std::size_t i = 0; i < from.size(); ++i) *to[i] = from[i]->segment(first, count);
   Parts r;
-  parts(s, first, count, r);
+  parts(s, some, r);
   Eigen::Map<Eigen::Array<Scalar, Eigen::Dynamic, 1>>(out, count) = r.total;
 }
 
 template <class Scalar>
-void TileWave<Scalar>::keep_contenders() {
-  constexpr double kContender = 1.12;  // slower ones weigh below 3 %
-  constexpr double kRatio = 3;
-  std::array<bool, kConfigCount> contends{};
+void TileWave<Scalar>::index_contenders() {
+  std::vector<std::array<bool, kConfigCount>> near(kRegionsM * kRegionsN * kRegionsK);
   std::array<Scalar, kConfigCount> t;
-  for (double m = 1; m <= 1e5; m *= kRatio) {
-    for (double n = 32; n <= 1e5; n *= kRatio) {
-      for (double k = 32; k <= 1e5; k *= kRatio) {
-        times({m, n, k, 1}, 0, kConfigCount, t.data());
+  // A corner belongs to the regions on both of its sides; `below` reaches those that end there.
+  constexpr double kBelow = 1 - 1e-6;
+  constexpr int kLastN = kFirstOctave + kRegionsN * kOctaves;
+  constexpr int kLastK = kFirstOctave + kRegionsK * kOctaves;
+  for (int half = 0; half <= 2 * kRegionsM; ++half) {
+    const double m = std::ldexp(half % 2 ? 1.5 : 1.0, half / 2);
+    for (int n = kFirstOctave; n <= kLastN; ++n) {
+      for (int k = kFirstOctave; k <= kLastK; ++k) {
+        const TileWaveShape s{m, std::ldexp(1.0, n), std::ldexp(1.0, k), 1};
+        times(s, 0, kConfigCount, t.data());
         const Scalar limit = *std::min_element(t.begin(), t.end()) * Scalar(kContender);
-        for (int c = 0; c < kConfigCount; ++c) contends[c] = contends[c] || t[c] <= limit;
+        for (int side = 0; side < 8; ++side) {
+          const std::size_t r =
+              region({s.m * (side & 1 ? kBelow : 1), s.n * (side & 2 ? kBelow : 1),
+                      s.k * (side & 4 ? kBelow : 1), 1});
+          for (std::size_t c = 0; c < kConfigCount; ++c) near[r][c] = near[r][c] || t[c] <= limit;
+        }
       }
     }
   }
-  int kept = 0;
-  for (int c = 0; c < kConfigCount; ++c) {
-    if (!contends[c]) continue;
-    for (Lanes* lanes : lanes_()) (*lanes)[kept] = (*lanes)[c];
-    ++kept;
+  contenders_.clear();
+  for (const auto& in_region : near) {
+    auto& list = contenders_.emplace_back();
+    for (std::size_t c = 0; c < kConfigCount; ++c) {
+      if (in_region[c]) list.push_back(std::uint8_t(c));
+    }
   }
-  for (Lanes* lanes : lanes_()) lanes->conservativeResize(kept);
 }
 
 template <class Scalar>
 TileWaveResult TileWave<Scalar>::at(const TileWaveShape& s) const {
-  Parts r;
-  const int count = int(m_.size());
-  parts(s, 0, count, r);
-  const Scalar best = r.total.minCoeff();
-  const Scalar limit = best * Scalar(kConsidered);
-  TileWaveResult out;
-  double weight = 0, compute = 0, waves = 0, waste = 0;
-  for (int c = 0; c < count; ++c) {
-    if (r.total[c] > limit) continue;
-    const double w = preference(double(r.total[c] / best));
-    weight += w;
-    out.time_us += w * double(r.total[c]);
-    compute += w * double(r.compute[c] / r.memory[c]);
-    waves += w * double(r.waves[c]);
-    waste += w * double(r.whole[c]) / std::max(double(r.waves[c]), 0.5);
-    out.log2_split += w * double(split_[c]);
-    out.log2_tile_m += w * double(m_[c]);
-    out.log2_tile_n += w * double(n_[c]);
+  if (contenders_.empty() || s.batch != 1) return mixed(s, configs_, kConfigCount);
+  const std::vector<std::uint8_t>& list = contenders_[region(s)];
+  const int count = int(list.size());
+  // Whole groups of four lanes; the repeats at the end are computed and not looked at.
+  const int padded = (count + 3) / 4 * 4;
+  Configs some;
+  const auto from = configs_.all();
+  const auto to = some.all();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    to[i]->resize(padded);
+    const Scalar* values = from[i]->data();
+    Scalar* out = to[i]->data();
+    for (int c = 0; c < count; ++c) out[c] = values[list[std::size_t(c)]];
+    std::fill(out + count, out + padded, out[count - 1]);
   }
-  out.time_us /= weight;
-  out.log_compute_over_memory = std::log(compute / weight);
-  out.log_waves = std::log(waves / weight);
-  out.log_wave_waste = std::log(waste / weight);
-  out.log2_split = std::log2(out.log2_split / weight);
-  out.log2_tile_m = std::log2(out.log2_tile_m / weight);
-  out.log2_tile_n = std::log2(out.log2_tile_n / weight);
+  return mixed(s, some, count);
+}
+
+template <class Scalar>
+TileWaveResult TileWave<Scalar>::mixed(const TileWaveShape& s, const Configs& g, int count) const {
+  Parts r;
+  parts(s, g, r);
+  const Scalar best = r.total.minCoeff();
+  // As preference(), on all lanes at once; lanes from `count` on repeat a configuration.
+  // Below a quarter the power would underflow, which is slow.
+  Lanes w = (best * r.total.inverse()).max(Scalar(0.25));
+  for (int doubling = 0; doubling < 5; ++doubling) w = w.square();
+  for (Eigen::Index c = count; c < w.size(); ++c) w[c] = 0;
+  w *= 1 / w.sum();
+  TileWaveResult out;
+  out.time_us = double((w * r.total).sum());
+  out.compute_over_memory = double((w * r.compute / r.memory).sum());
+  out.waves = double((w * r.waves).sum());
+  out.wave_waste = double((w * r.whole / r.waves.max(Scalar(0.5))).sum());
+  out.split = double((w * g.split).sum());
+  out.tile_m = double((w * g.m).sum());
+  out.tile_n = double((w * g.n).sum());
   out.cast_us = cast_us(s);
   return out;
 }
 
 template class TileWave<float>;
 template class TileWave<double>;
-
-namespace {
-
-// Rows x configurations of times, so that a parameter of one tile recomputes only that tile.
-class Problem {
- public:
-  Problem(const TileWaveDevice& device, std::span<const TileWaveRow> rows)
-      : device_(device), rows_(rows), times_(kConfigCount, rows.size()) {}
-
-  Eigen::VectorXd log_times(const TileWaveParameters& p, Eigen::MatrixXd& times) const {
-    const TileWave<double> model(device_, p);
-    Eigen::VectorXd out(rows_.size());
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      model.times(rows_[r].shape, 0, kConfigCount, times.col(r).data());
-      out[r] = log_time(model, r, times.col(r).data());
-    }
-    return out;
-  }
-  Eigen::VectorXd log_times(const TileWaveParameters& p) { return log_times(p, times_); }
-
-  // Forward differences; valid after log_times(p).
-  Eigen::MatrixXd jacobian(const TileWaveParameters& p, const Eigen::VectorXd& base) const {
-    constexpr double kDelta = 1e-4;
-    Eigen::MatrixXd j(rows_.size(), kParameterCount);
-    Eigen::MatrixXd scratch(kConfigCount, rows_.size());
-    for (int i = 0; i < kParameterCount; ++i) {
-      TileWaveParameters moved = p;
-      moved[i] += kDelta;
-      const Eigen::VectorXd f = i < kTermCount
-                                    ? log_times(moved, scratch)
-                                    : log_times_of_tile(moved, (i - kTermCount) % kTileCount);
-      j.col(i) = (f - base) / kDelta;
-    }
-    return j;
-  }
-
- private:
-  double log_time(const TileWave<double>& model, std::size_t r, const double* times) const {
-    const double cast = rows_[r].includes_cast ? model.cast_us(rows_[r].shape) : 0.0;
-    return std::log(mixed_time({times, kConfigCount}) + cast);
-  }
-
-  Eigen::VectorXd log_times_of_tile(const TileWaveParameters& p, int tile) const {
-    const TileWave<double> model(device_, p);
-    constexpr int kCount = int(kSplits.size());
-    Eigen::VectorXd out(rows_.size());
-    std::array<double, kConfigCount> column;
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      std::copy_n(times_.col(r).data(), kConfigCount, column.begin());
-      model.times(rows_[r].shape, tile * kCount, kCount, column.data() + tile * kCount);
-      out[r] = log_time(model, r, column.data());
-    }
-    return out;
-  }
-
-  const TileWaveDevice& device_;
-  std::span<const TileWaveRow> rows_;
-  Eigen::MatrixXd times_;
-};
-
-constexpr double kResidualScale = 0.03;  // log units at which a residual starts to count as outlier
-
-// Standard deviation of the prior in log units: terms, efficiencies, wave factors, load factors.
-double prior_sigma(int i, bool launch_known) {
-  if (i >= kTermCount) return (i - kTermCount) / kTileCount == 1 ? 0.5 : 0.3;
-  switch (static_cast<Term>(i)) {
-    case Term::launch: return launch_known ? 0.1 : 0.7;
-    case Term::quantise_fixed: return 1.5;
-    // What rules outside the measured range is held near what other devices showed.
-    case Term::hbm: return 0.1;
-    case Term::write_cost: return 0.3;
-    case Term::l2:
-    case Term::l2_share:
-    case Term::l2_hit_speed: return 0.4;
-    case Term::epilogue:
-    case Term::throttle:
-    case Term::throttle_at: return 0.5;
-    default: return 0.7;
-  }
-}
-
-// Soft-L1 misfit plus prior, and its Gauss-Newton normal equations.
-struct Objective {
-  const Eigen::VectorXd& y;
-  const Eigen::VectorXd& w;
-  const TileWaveParameters& prior;
-  bool launch_known;
-
-  Eigen::ArrayXd scaled(const Eigen::VectorXd& f) const {
-    return ((f - y) / kResidualScale).array().square();
-  }
-  double cost(const Eigen::VectorXd& f, const TileWaveParameters& p) const {
-    double sum = (w.array() * 2 * ((1 + scaled(f)).sqrt() - 1)).sum();
-    for (int i = 0; i < kParameterCount; ++i) {
-      const double d = (p[i] - prior[i]) / prior_sigma(i, launch_known);
-      sum += d * d;
-    }
-    return sum;
-  }
-  void normal(const Eigen::MatrixXd& j, const Eigen::VectorXd& f, const TileWaveParameters& p,
-              Eigen::MatrixXd& a, Eigen::VectorXd& g) const {
-    const Eigen::VectorXd rw =
-        (w.array() / (1 + scaled(f)).sqrt()).matrix() / (kResidualScale * kResidualScale);
-    a = j.transpose() * rw.asDiagonal() * j;
-    g = j.transpose() * rw.cwiseProduct(f - y);
-    for (int i = 0; i < kParameterCount; ++i) {
-      const double precision = 1 / (prior_sigma(i, launch_known) * prior_sigma(i, launch_known));
-      a(i, i) += precision;
-      g[i] += precision * (p[i] - prior[i]);
-    }
-  }
-};
-
-}  // namespace
-
-TileWaveParameters fit_tile_wave(const TileWaveDevice& device, std::span<const TileWaveRow> rows,
-                                 const TileWaveParameters& prior, bool launch_known) {
-  constexpr int kIterations = 40;
-  if (rows.empty()) return prior;
-  Eigen::VectorXd y(rows.size()), w(rows.size());
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    y[r] = std::log(rows[r].time_us);
-    w[r] = rows[r].weight;
-  }
-  Problem problem(device, rows);
-  const Objective objective{y, w, prior, launch_known};
-  TileWaveParameters p = prior;
-  Eigen::VectorXd f = problem.log_times(p), g;
-  Eigen::MatrixXd a;
-  double current = objective.cost(f, p), damping = 1e-2;
-  for (int iteration = 0; iteration < kIterations; ++iteration) {
-    objective.normal(problem.jacobian(p, f), f, p, a, g);
-    const double before = current;
-    bool accepted = false;
-    for (int attempt = 0; attempt < 6 && !accepted; ++attempt) {
-      Eigen::MatrixXd damped = a;
-      damped.diagonal() *= 1 + damping;
-      const Eigen::VectorXd step = damped.llt().solve(g);
-      TileWaveParameters next = p;
-      for (int i = 0; i < kParameterCount; ++i) next[i] -= std::clamp(step[i], -0.5, 0.5);
-      const Eigen::VectorXd moved = problem.log_times(next);
-      const double cost = objective.cost(moved, next);
-      accepted = cost < current;
-      if (accepted) {
-        p = next;
-        f = moved;
-        current = cost;
-      }
-      damping = accepted ? std::max(damping * 0.3, 1e-6) : damping * 5;
-    }
-    if (!accepted) break;
-    if (before - current < 3e-4 * before) break;
-  }
-  return p;
-}
 
 }  // namespace foreplan::simulator::calibration

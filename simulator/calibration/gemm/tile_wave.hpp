@@ -88,45 +88,72 @@ struct TileWaveShape {
   double m = 0, n = 0, k = 0, batch = 1;
 };
 
-/// A prediction and the quantities that tell why; the residual is smooth in them.
+/// A prediction and the quantities that tell why; a residual can be learnt over them. Sizes and
+/// ratios, not logarithms.
 struct TileWaveResult {
   double time_us = 0;  ///< the bare GEMM with its launch
   double cast_us = 0;  ///< quantising A from bf16, paid beside it where the layer casts
-  double log_compute_over_memory = 0;
-  double log_waves = 0;       ///< of the tile picked, in waves of the whole device
-  double log_wave_waste = 0;  ///< log(whole waves / waves)
-  double log2_split = 0, log2_tile_m = 0, log2_tile_n = 0;
+  double compute_over_memory = 0;
+  double waves = 0;       ///< of the tile picked, in waves of the whole device
+  double wave_waste = 0;  ///< whole waves / waves
+  double split = 0, tile_m = 0, tile_n = 0;
 };
 
 /// The model with its parameters folded in; evaluation allocates nothing.
 template <class Scalar>
 class TileWave {
  public:
-  using Lanes = Eigen::Array<Scalar, Eigen::Dynamic, 1, 0, kConfigCount, 1>;
-
   TileWave(const TileWaveDevice& device, const TileWaveParameters& log_parameters);
 
+  /// Considers the contenders of the shape's region if index_contenders() was called, else all
+  /// configurations.
   [[nodiscard]] TileWaveResult at(const TileWaveShape& shape) const;
   /// Times of configurations [first, first + count) in the order tile-major, split-minor.
   void times(const TileWaveShape& shape, int first, int count, Scalar* out) const;
   [[nodiscard]] double cast_us(const TileWaveShape& shape) const;
-  /// Forgets configurations that come near the best nowhere on a wide grid of shapes: halves the
-  /// cost of `at`. After it, `times` must not be called.
-  void keep_contenders();
+  /// Lists for each region of (m, n, k) the configurations that come near the best at its corners:
+  /// halves the time of `at` for shapes of batch 1.
+  void index_contenders();
 
  private:
+  using Lanes = Eigen::Array<Scalar, Eigen::Dynamic, 1, 0, kConfigCount, 1>;
+  /// Constants of the configurations, one lane each.
+  struct Configs {
+    Lanes m, n, split, slots;
+    Lanes math_us;      ///< one k-step at the tile's efficiency
+    Lanes load_us;      ///< per byte of a k-step
+    Lanes per_wave_us;  ///< beside the k-steps
+    Lanes sm_rate;      ///< bytes per us of one SM
+    Lanes reach;        ///< bytes per us of the whole device
+    Lanes reduce_us;    ///< per element of C
+    Lanes reduce_fixed_us;
+    std::array<Lanes*, 11> all() {
+      return {&m,           &n,       &split, &slots,     &math_us,        &load_us,
+              &per_wave_us, &sm_rate, &reach, &reduce_us, &reduce_fixed_us};
+    }
+    std::array<const Lanes*, 11> all() const {
+      return {&m,           &n,       &split, &slots,     &math_us,        &load_us,
+              &per_wave_us, &sm_rate, &reach, &reduce_us, &reduce_fixed_us};
+    }
+  };
   struct Parts {
     Lanes total, compute, memory, waves, whole;
   };
-  void parts(const TileWaveShape& shape, int first, int count, Parts& out) const;
+  /// What the whole shape costs, whatever the configuration.
+  struct Traffic {
+    Scalar bytes, throttle;
+  };
+
+  [[nodiscard]] Traffic traffic(const TileWaveShape& shape) const;
+  void parts(const TileWaveShape& shape, const Configs& configs, Parts& out) const;
+  [[nodiscard]] TileWaveResult mixed(const TileWaveShape& shape, const Configs& configs,
+                                     int count) const;
+  [[nodiscard]] double term(Term t) const { return term_[static_cast<std::size_t>(t)]; }
 
   TileWaveDevice d_;
   std::array<double, kTermCount> term_;
-  std::array<Lanes*, 10> lanes_() {
-    return {&m_,       &n_,           &split_,   &slots_, &math_us_,
-            &load_us_, &per_wave_us_, &sm_rate_, &reach_, &reduce_us_};
-  }
-  Lanes m_, n_, split_, slots_, math_us_, load_us_, per_wave_us_, sm_rate_, reach_, reduce_us_;
+  Configs configs_;
+  std::vector<std::vector<std::uint8_t>> contenders_;  ///< per region; empty = not indexed
 };
 
 /// Mean of the configurations' times under the library's preference for the fastest.

@@ -72,7 +72,7 @@ TEST(ShippedFrameworks, AllReadAndAreNamedLikeTheirFiles) {
 }
 
 // ZeRO paper (Rajbhandari et al. 2020, section 3.1): K = 12 bytes of Adam state beside 16-bit
-// weights.
+// weights; fp32 weights need no master copy, and KempnerForge keeps all of it in bf16.
 TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
   const auto names = framework_names();
   ASSERT_TRUE(names) << to_text(names.error());
@@ -80,8 +80,9 @@ TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
     const auto traits = find_framework(name);
     ASSERT_TRUE(traits) << to_text(traits.error());
     const StateRules& states = traits->states;
-    EXPECT_EQ(states.master_bytes + states.moment_bytes, 12) << name;
-    EXPECT_EQ(states.parameter_bytes, 2) << name;
+    const bool full = states.parameter_bytes == 4, pure = name == "kempnerforge";
+    EXPECT_EQ(states.master_bytes + states.moment_bytes, full ? 8 : pure ? 4 : 12) << name;
+    EXPECT_EQ(states.parameter_bytes, name == "pytorch-cpu" ? 4 : 2) << name;
   }
 }
 
@@ -126,7 +127,7 @@ TEST_F(TraitsFile, WrongValuesAreMistakesWithLineAndKey) {
   EXPECT_THAT(mistake("attention: {value: fused", "attention: {value: flash"),
               AllOf(HasSubstr("changed.yaml:7"), HasSubstr("attention"), HasSubstr("unfused")));
   EXPECT_THAT(mistake("host_time_per_kernel: {value: 8 us", "host_time_per_kernel: {value: 8"),
-              AllOf(HasSubstr("changed.yaml:11"), HasSubstr("host_time_per_kernel")));
+              AllOf(HasSubstr("changed.yaml:12"), HasSubstr("host_time_per_kernel")));
   EXPECT_THAT(mistake("moment_bytes: {value: 8", "moment_bytes: {value: 17"),
               AllOf(HasSubstr("changed.yaml:6"), HasSubstr("moment_bytes"), HasSubstr("17")));
   EXPECT_THAT(mistake("hidden_cost_fraction: {value: 0.15", "hidden_cost_fraction: {value: 1.5"),

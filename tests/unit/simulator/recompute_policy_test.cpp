@@ -41,7 +41,7 @@ TEST(RecomputePolicy, FullMayNameLayersPerChunk) {
 }
 
 TEST(RecomputePolicy, EveryModuleReadsBackAsWritten) {
-  ASSERT_EQ(recompute_modules().size(), 8U);
+  ASSERT_EQ(recompute_modules().size(), 9U);
   for (const auto& module : recompute_modules()) {
     const auto policy = parse_recompute(module.name);
     ASSERT_TRUE(policy) << to_text(policy.error());

@@ -80,7 +80,8 @@ inline DatasheetEfficiencies efficiencies() {
           .memory = 0.85,
           .scale_up = 0.75,
           .all_reduce = 0.9,
-          .network = 0.8};
+          .network = 0.8,
+          .conditions = {}};
 }
 
 inline TrainingSetup training(std::int64_t global_batch = 64) {

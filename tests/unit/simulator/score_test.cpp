@@ -55,6 +55,33 @@ TEST(Score, GroupsAreKeptApartAndSorted) {
   EXPECT_EQ(board.points().size(), 3u);
 }
 
+TEST(Score, BiasKeepsItsSign) {
+  Scoreboard board;
+  board.add(kLabel, 1.0, predicted(0.8, 0.1));
+  board.add(kLabel, 1.0, predicted(0.9, 0.1));
+  board.add(kLabel, 1.0, predicted(1.3, 0.1));
+  EXPECT_NEAR(board.groups()[0].bias, -0.10, 1e-12);
+}
+
+TEST(Score, ModelsGatherAllGroupsOfAKind) {
+  Scoreboard board;
+  SampleLabel other = kLabel;
+  other.operation = "all_reduce";
+  other.model = ModelKind::collectives;
+  board.add(kLabel, 1.0, predicted(1.1, 0.2));
+  SampleLabel backward = kLabel;
+  backward.pass = "wgrad";
+  board.add(backward, 1.0, predicted(1.3, 0.2));
+  board.add(other, 1.0, predicted(2.0, 0.2));
+  const auto models = board.models();
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0].group.operation, "GEMM");
+  EXPECT_EQ(models[0].rows, 2);
+  EXPECT_NEAR(models[0].mean, 0.20, 1e-12);
+  EXPECT_EQ(models[1].group.operation, "collectives");
+  EXPECT_NEAR(models[1].worst, 1.0, 1e-12);
+}
+
 TEST(Folds, AreTheSameOnEveryMachineAndSpreadEvenly) {
   int counts[5] = {};
   for (int i = 0; i < 5000; ++i) ++counts[fold_of("key|" + std::to_string(i), 5)];

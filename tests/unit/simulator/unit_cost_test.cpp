@@ -100,8 +100,8 @@ TEST_F(UnitCosting, CountsAreTakenOver) {
   EXPECT_EQ(unit.transient_bytes, 50);
   EXPECT_EQ(unit.dense_parameters, 11);
   EXPECT_EQ(unit.expert_parameters, 13);
-  EXPECT_EQ(unit.fp8_copy_bytes, 17);
-  context_.fp8_keeps_transpose = true;
+  EXPECT_EQ(unit.fp8_copy_bytes, 0);
+  context_.narrow_weight_bytes = 2;  // row-wise and column-wise copies of one byte
   EXPECT_EQ(costed(small_graph()).fp8_copy_bytes, 34);
 }
 

@@ -1,0 +1,47 @@
+#pragma once
+// Pictures of a calibration: an HTML file that needs nothing but itself.
+
+#include "simulator/calibration/score.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace foreplan::cli {
+
+/// A logarithmic axis. Values beyond its ends are drawn at the end.
+struct PlotAxis {
+  std::string title;
+  std::string unit;  ///< "s", "B", "FLOP" get prefixes; empty = a plain ratio
+  double low = 1, high = 10;
+};
+
+struct PlotSeries {
+  std::string name;
+  std::string css_class;  ///< "inside" or "outside"
+  std::vector<std::pair<double, double>> points;
+};
+
+/// A scatter plot. `reference`: y = x, else y = 1.
+struct Plot {
+  std::string title;
+  PlotAxis x, y;
+  bool diagonal = false;
+  std::vector<PlotSeries> series;
+};
+
+/// The plot as an `<svg>` element.
+[[nodiscard]] std::string svg(const Plot& plot);
+
+/// Per model: predicted over measured time, and their ratio over size, split by whether the
+/// measured time lies in the 90 % interval. Models without points are left out.
+[[nodiscard]] std::vector<Plot> score_plots(
+    const std::vector<simulator::calibration::Scoreboard::Point>& points);
+
+/// A page with a title, the plots in pairs and the tables as text. Legible on light and dark
+/// backgrounds; loads nothing.
+[[nodiscard]] std::string report_html(std::string_view title, const std::vector<Plot>& plots,
+                                      std::string_view tables);
+
+}  // namespace foreplan::cli

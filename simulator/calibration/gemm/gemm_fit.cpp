@@ -1,0 +1,214 @@
+// Measurements -> GemmModel.
+
+#include "simulator/calibration/gemm/gemm_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace foreplan::simulator::calibration {
+namespace {
+
+constexpr std::size_t kLeastRows = 3;          // of a residual or an effect
+constexpr std::size_t kOwnParameterRows = 40;  // of an effect with a tile-wave model of its own
+
+bool usable(const GemmSample& s) {
+  return s.shape.m > 0 && s.shape.n > 0 && s.shape.k > 0 && s.shape.batch > 0 && s.time_s > 0 &&
+         std::isfinite(s.time_s) && s.weight > 0;
+}
+
+TileWaveRow row(const GemmSample& s) {
+  return {as_doubles(s.shape), s.time_s * 1e6, s.weight, s.includes_cast};
+}
+
+bool is_forward(const GemmSample& s) { return s.pass == Pass::forward && !s.grouped; }
+
+// The library with the most forward rows, the first by name on a tie.
+std::string reference_library(std::span<const GemmSample* const> rows) {
+  std::map<std::string, int> counts;
+  for (const GemmSample* r : rows) {
+    if (is_forward(*r)) ++counts[r->library];
+  }
+  const auto most =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == counts.end() ? std::string() : most->first;
+}
+
+}  // namespace
+
+// Index of contenders and the box of the support: all that follows from stored fields.
+void GemmModel::finish(Series& s) const {
+  s.tile_wave.emplace(tile_wave_device(device_, s.dtype, s.scaling), s.parameters);
+  s.tile_wave->index_contenders();
+  const std::vector<GemmShape> shapes(s.support.begin(), s.support.end());
+  s.box = Box::around(shapes);
+}
+
+void GemmModel::finish(const Series& s, Effect& e) const {
+  e.box = Box::around(e.support);
+  if (!e.parameters) return;
+  e.tile_wave.emplace(tile_wave_device(device_, s.dtype, s.scaling), *e.parameters);
+  e.tile_wave->index_contenders();
+}
+
+// The donor's series of this kind, else our own first one, else typical values.
+TileWaveParameters GemmModel::prior_for(const Series& s, const GemmModel* donor) const {
+  if (donor) {
+    for (const Series& d : donor->series_) {
+      const bool same = d.dtype == s.dtype && d.scaling == s.scaling;
+      if (same && d.origin == Origin::measured) return d.parameters;
+    }
+  }
+  return series_.empty() ? typical_parameters() : series_.front().parameters;
+}
+
+void GemmModel::fit_series(Series& s, Rows rows, const GemmModel* donor) {
+  s.library = reference_library(rows);
+  std::vector<const GemmSample*> reference, others;
+  for (const GemmSample* r : rows) {
+    (is_forward(*r) && r->library == s.library ? reference : others).push_back(r);
+  }
+  std::vector<TileWaveRow> fitted;
+  for (const GemmSample* r : reference) {
+    fitted.push_back(row(*r));
+    s.support.insert(r->shape);
+  }
+  // A launch time known from a series without the cast tells it apart from the cast's own.
+  const bool launch_known = !series_.empty() && !fitted.empty() && fitted.front().includes_cast;
+  s.parameters = fit_tile_wave(tile_wave_device(device_, s.dtype, s.scaling), fitted,
+                               prior_for(s, donor), launch_known);
+  finish(s);
+  std::vector<TreeFeatures> features;
+  std::vector<double> error, weight;
+  for (const GemmSample* r : reference) {
+    const Base b = physical(*s.tile_wave, r->shape, r->includes_cast);
+    features.push_back(b.features);
+    error.push_back(std::log(r->time_s * 1e6 / b.time_us));
+    weight.push_back(r->weight);
+  }
+  if (reference.size() >= kLeastRows) s.residual.fit(features, error, weight);
+  fit_effects(s, others);
+}
+
+GemmModel::Effect GemmModel::fit_effect(const Series& s, Rows group, bool own_parameters) const {
+  const GemmSample& first = *group.front();
+  Effect e;
+  e.library = first.library;
+  e.pass = first.pass;
+  e.grouped = first.grouped;
+  if (own_parameters) {
+    std::vector<TileWaveRow> rows;
+    for (const GemmSample* g : group) rows.push_back(row(*g));
+    e.parameters = fit_tile_wave(tile_wave_device(device_, s.dtype, s.scaling), rows, s.parameters,
+                                 first.includes_cast);
+  }
+  for (const GemmSample* g : group) e.support.push_back(g->shape);
+  finish(s, e);
+  std::vector<TreeFeatures> features;
+  std::vector<double> error, weight;
+  for (const GemmSample* g : group) {
+    const Base b = base(s, &e, g->shape, g->includes_cast);
+    features.push_back(b.features);
+    error.push_back(std::log(g->time_s * 1e6 / b.time_us));
+    weight.push_back(g->weight);
+  }
+  e.residual.fit(features, error, weight);
+  return e;
+}
+
+void GemmModel::fit_effects(Series& s, Rows rows) const {
+  std::map<std::tuple<std::string, Pass, bool>, std::vector<const GemmSample*>> groups;
+  for (const GemmSample* r : rows) groups[{r->library, r->pass, r->grouped}].push_back(r);
+  for (const auto& [key, group] : groups) {
+    if (group.size() < kLeastRows) continue;
+    Effect best = fit_effect(s, group, false);
+    if (group.size() >= kOwnParameterRows) {
+      Effect own = fit_effect(s, group, true);
+      // Left-out error decides, as the own parameters have seen the group and the other has not.
+      constexpr double kDecisive = 0.1;
+      if (own.residual.mean_log_spread() < best.residual.mean_log_spread() - kDecisive) {
+        best = std::move(own);
+      }
+    }
+    s.effects.push_back(std::move(best));
+  }
+}
+
+void GemmModel::fit_pass_effect(Pass pass) {
+  double sum = 0, square = 0, n = 0;
+  for (const Series& s : series_) {
+    for (const Effect& e : s.effects) {
+      if (e.pass != pass || e.grouped) continue;
+      const auto forward = std::find_if(s.effects.begin(), s.effects.end(), [&](const Effect& f) {
+        return f.library == e.library && f.pass == Pass::forward && !f.grouped;
+      });
+      if (forward == s.effects.end() && e.library != s.library) continue;
+      const Effect* other = forward == s.effects.end() ? nullptr : &*forward;
+      for (const GemmShape& shape : e.support) {
+        const double d = log_time(s, &e, shape) - log_time(s, other, shape);
+        sum += d;
+        square += d * d;
+        n += 1;
+      }
+    }
+  }
+  if (n == 0) return;
+  // Shrunk as if eight rows had said "no effect".
+  constexpr double kDoubt = 8, kLeastSigma = 0.03;
+  PassEffect& p = pass_effects_[std::size_t(pass)];
+  p.log_ratio = sum / (n + kDoubt);
+  p.sigma = std::hypot(std::sqrt(std::max(square / n - (sum / n) * (sum / n), 0.0)), kLeastSigma);
+}
+
+// Types that only the donor has measured; with neither samples nor donor, the data sheet in bf16.
+void GemmModel::borrow(const GemmModel* donor) {
+  auto add = [&](DType dtype, GemmScaling scaling, Origin origin, const TileWaveParameters& p) {
+    Series s;
+    s.dtype = dtype;
+    s.scaling = scaling;
+    s.origin = origin;
+    s.parameters = p;
+    finish(s);
+    series_.push_back(std::move(s));
+  };
+  if (donor) {
+    for (const Series& d : donor->series_) {
+      const bool known = std::any_of(series_.begin(), series_.end(), [&](const Series& s) {
+        return s.dtype == d.dtype && s.scaling == d.scaling;
+      });
+      const Origin origin = d.origin == Origin::datasheet ? Origin::datasheet : Origin::donor;
+      if (!known) add(d.dtype, d.scaling, origin, d.parameters);
+    }
+  }
+  if (series_.empty()) {
+    add(DType::bf16, GemmScaling::none, Origin::datasheet, typical_parameters());
+  }
+}
+
+GemmModel GemmModel::fit(const DeviceSpec& device, std::span<const GemmSample> samples,
+                         const GemmModel* donor) {
+  GemmModel model;
+  model.device_ = device;
+  // bf16 first, whose fit is the prior of the others.
+  auto rank = [](DType d) { return d == DType::bf16 ? -1 : int(d); };
+  std::map<std::pair<int, GemmScaling>, std::vector<const GemmSample*>> groups;
+  for (const GemmSample& s : samples) {
+    if (usable(s)) groups[{rank(s.dtype), s.scaling}].push_back(&s);
+  }
+  for (const auto& [key, rows] : groups) {
+    Series s;
+    s.dtype = rows.front()->dtype;
+    s.scaling = key.second;
+    model.fit_series(s, rows, donor);
+    model.series_.push_back(std::move(s));
+  }
+  model.borrow(donor);
+  if (donor) model.pass_effects_ = donor->pass_effects_;
+  for (Pass pass : {Pass::dgrad, Pass::wgrad}) model.fit_pass_effect(pass);
+  return model;
+}
+
+}  // namespace foreplan::simulator::calibration
