@@ -5,6 +5,7 @@
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/describe.hpp"
+#include "scenarios/jobs/launch_file.hpp"
 #include "scenarios/memory_timeline.hpp"
 #include "simulator/schedule/schedule.hpp"
 
@@ -51,15 +52,20 @@ class Simulate final : public Verb {
            "  foreplan simulate --model gpt3-175b --cluster 8x8xA100-80 --sequence-length \"2048 "
            "tokens\" "
            "--global-batch \"64 sequences\" --tp 8 --pp 8 --vpp 3 --recompute core_attn "
-           "--framework megatron-2022";
+           "--framework megatron-2022\n"
+           "  foreplan simulate --from scenarios/jobs/examples/llama3-8b.sh --cluster 1x8xH100";
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
+    app.add_option("--from", from_,
+                   "launch script or JSON of Megatron-LM arguments: the job that it starts, on "
+                   "--cluster");
     app.add_flag("--json", json_, "print the answer as JSON");
   }
 
   Result<ExitCode> run() override {
-    auto scenario = arguments_.read(scenarios::Purpose::one_plan);
+    auto scenario = from_.empty() ? arguments_.read(scenarios::Purpose::one_plan)
+                                  : scenarios::read_launch(from_, arguments_.given(), notices_);
     if (!scenario) return fail(std::move(scenario.error()));
     const ParallelPlan plan = *scenario->plan;
     auto study = Study::make(std::move(*scenario));
@@ -74,7 +80,7 @@ class Simulate final : public Verb {
     std::optional<scenarios::NearestFit> nearest;
     if (excess > 0) nearest = scenarios::nearest_fit(*study, plan, 0);
     print(json_ ? answer_json(report, *study, excess, nearest)
-                : answer_text(report, *study, excess, nearest));
+                : answer_text(report, *study, excess, nearest) + notices_text());
     return excess > 0 ? kNothingFits : kDone;
   }
 
@@ -101,8 +107,8 @@ class Simulate final : public Verb {
     return text;
   }
 
-  static std::string answer_json(const StepReport& report, const Study& study, double excess,
-                                 const std::optional<scenarios::NearestFit>& nearest) {
+  std::string answer_json(const StepReport& report, const Study& study, double excess,
+                          const std::optional<scenarios::NearestFit>& nearest) const {
     Json out{{"scenario", study.scenario().title},
              {"question", Json::parse(scenarios::resolved_json(study.scenario()))},
              {"profile", study.cost().name()},
@@ -114,11 +120,21 @@ class Simulate final : public Verb {
           Json{{"stage", curve.stage}, {"time_s", curve.time_s}, {"bytes", curve.bytes}});
     }
     out["memory_over_time"] = std::move(curves);
+    if (!from_.empty()) out["left_out"] = notices_;
     if (nearest) out["nearest_fit"] = scenarios::describe(*nearest, study);
     return out.dump(2) + '\n';
   }
 
+  [[nodiscard]] std::string notices_text() const {
+    if (notices_.empty()) return {};
+    std::string text = styled("\nWhat the launch file says and this leaves out\n", Style::title);
+    for (const std::string& notice : notices_) text += fmt::format("  {}\n", notice);
+    return text;
+  }
+
   ScenarioArguments arguments_;
+  std::string from_;
+  std::vector<std::string> notices_;
   bool json_ = false;
 };
 

@@ -3,12 +3,15 @@
 #include "cli/device_limits.hpp"
 #include "cli/score_text.hpp"
 #include "cli/terminal.hpp"
+#include "cli/validate_runs.hpp"
 #include "cli/verb.hpp"
 #include "scenarios/device_file.hpp"
 #include "scenarios/profiles.hpp"
+#include "simulator/calibration/moe_check.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -51,17 +54,27 @@ void score(const std::vector<Labelled<Sample>>& rows, Profiles& profiles, Outcom
            Errors& errors) {
   for (const auto& row : rows) {
     const CalibrationProfile* profile = profiles.of(row.label.device, errors);
-    double seconds = 0;
-    if constexpr (requires { row.sample.time_s; }) {
-      seconds = row.sample.time_s;
-    } else {
-      seconds = row.sample.time.value;
-    }
+    const double seconds = seconds_of(row.sample);
     if (profile == nullptr || seconds <= 0) {
       ++outcome.without_profile;
       continue;
     }
     outcome.board.add(row.label, seconds, profile->predict(row.sample));
+    ++outcome.scored;
+  }
+}
+
+/// Fused MoE layers against the sum of their parts.
+void score_moe(const results::MeasurementSet& set, Profiles& profiles, Outcome& outcome,
+               Errors& errors) {
+  for (const results::MoeMeasurement& row : set.moe) {
+    const SampleLabel label = moe_label(set.origin_of(row), row);
+    const CalibrationProfile* profile = profiles.of(label.device, errors);
+    if (profile == nullptr) {
+      ++outcome.without_profile;
+      continue;
+    }
+    outcome.board.add(label, row.time.value, predict_moe(*profile, row, label.library));
     ++outcome.scored;
   }
 }
@@ -77,10 +90,26 @@ class Validate final : public Verb {
            "  foreplan validate my_gemm.csv my_nccl.txt --json scores.json";
   }
   void declare(CLI::App& app) override {
-    app.add_option("FILES", files_, "measurements, in any format that import reads")->required();
+    app.add_option("FILES", files_,
+                   "measurements, in any format that import reads, or tables of measured runs")
+        ->required();
+    app.add_option("--profile", profile_,
+                   "for runs: best (the shipped profile of each device, else its data sheet), "
+                   "datasheet, calibrated or a profile file")
+        ->capture_default_str();
     app.add_option("--json", json_, "write the scores to this file as JSON");
   }
   Result<ExitCode> run() override {
+    const auto runs = std::count_if(files_.begin(), files_.end(), is_run_file);
+    if (runs == static_cast<std::ptrdiff_t>(files_.size())) {
+      return validate_runs(files_, profile_, json_);
+    }
+    if (runs > 0) return fail("tables of runs and of kernels are scored apart: name one kind");
+    return validate_measurements();
+  }
+
+ private:
+  Result<ExitCode> validate_measurements() {
     results::ImportOptions options;
     options.find_device = limits_of;
     const std::vector<std::filesystem::path> paths(files_.begin(), files_.end());
@@ -93,6 +122,7 @@ class Validate final : public Verb {
     score(attention_samples(imported->rows), profiles, outcome, errors);
     score(bandwidth_samples(imported->rows), profiles, outcome, errors);
     score(collective_samples(imported->rows, /*for_scoring=*/true), profiles, outcome, errors);
+    score_moe(imported->rows, profiles, outcome, errors);
     if (!errors.empty()) return fail(std::move(errors));
     const auto groups = outcome.board.groups();
     if (!json_.empty()) {
@@ -110,9 +140,9 @@ class Validate final : public Verb {
     return outcome.scored > 0 ? kDone : kNothingFits;
   }
 
- private:
   std::vector<std::string> files_;
   std::string json_;
+  std::string profile_ = "best";
 };
 
 }  // namespace

@@ -126,6 +126,11 @@ inline constexpr int kPartCount = static_cast<int>(Part::loss) + 1;
 using PartSet = std::uint32_t;
 constexpr PartSet part_bit(Part p) { return PartSet{1} << static_cast<int>(p); }
 constexpr bool contains(PartSet set, Part p) { return (set & part_bit(p)) != 0; }
+/// A mark in a set that stands beside its parts: every second matrix product in program order
+/// (q, k, v, o, w1, w3, w2: k, o and w3) is computed again instead of kept (torchtitan's selective
+/// activation checkpointing by operator).
+inline constexpr PartSet kEverySecondMatmul = PartSet{1} << 31;
+static_assert(kPartCount < 31);
 std::string_view name(Part p);
 
 /// One kernel as one rank launches it.

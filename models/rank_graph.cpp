@@ -20,7 +20,7 @@ void add_input_norm(GraphBuilder& builder, const ModelSpec& model, Site site,
   add_norm(builder, hidden_norm(model, sizes, site));
   builder.keep({site.part, output_label},
                in_activation_type ? sizes.hidden_state()
-                                  : sizes.operands(static_cast<double>(sizes.sharded_tokens()),
+                                  : sizes.kept_operands(static_cast<double>(sizes.sharded_tokens()),
                                                    static_cast<double>(sizes.hidden())));
 }
 
@@ -74,10 +74,45 @@ RankGraph layer_graph(const ModelSpec& model, const LayerSpec& layer, const Rank
   return std::move(builder).finish();
 }
 
+namespace {
+
+/// Heads of q over those of q, k and v together, from the attention operator of the graph.
+double query_share(const RankGraph& graph) {
+  for (const Operator& op : graph.operators) {
+    if (const auto* shape = std::get_if<AttentionShape>(&op.shape)) {
+      const double q = static_cast<double>(shape->heads_q * shape->head_dim_qk);
+      const double kv = static_cast<double>(shape->heads_kv);
+      return q / (q + kv * static_cast<double>(shape->head_dim_qk + shape->head_dim_v));
+    }
+  }
+  return 1.0 / 3;
+}
+
+/// What stays of a tensor when every second product is rebuilt: q and v of the projections, one side
+/// of a gated unit; the sum after attention is rebuilt from the recomputed o.
+double kept_share(const RankGraph& graph, const SavedTensor& tensor) {
+  if (tensor.label == "qkv") return (1 + query_share(graph)) / 2;
+  if (tensor.label == "fc1_output") return 0.5;
+  if (tensor.label == "ffn_input") return 0;
+  return 1;
+}
+
+}  // namespace
+
+double recomputed_share(const Operator& op, PartSet recomputed) {
+  if (contains(recomputed, op.part)) return 1;
+  if ((recomputed & kEverySecondMatmul) == 0 || op.kind != OperatorKind::gemm) return 0;
+  if (op.part == Part::attention_output) return 1;
+  if (op.part == Part::fc1) return 0.5;
+  return op.part == Part::qkv ? 1.0 / 3 : 0;
+}
+
 Bytes saved_bytes(const RankGraph& graph, PartSet recomputed) {
+  const bool every_second = (recomputed & kEverySecondMatmul) != 0;
   Bytes sum;
   for (const SavedTensor& tensor : graph.saved) {
-    if (tensor.boundary || !contains(recomputed, tensor.part)) sum += tensor.size;
+    if (!tensor.boundary && contains(recomputed, tensor.part)) continue;
+    sum += every_second ? kept_share(graph, tensor) * tensor.size : tensor.size;
   }
   return sum;
 }

@@ -22,13 +22,43 @@ enum class AttentionKernel : std::uint8_t { fused, unfused };
 enum class ContextParallelKind : std::uint8_t { ring, all_gather, ulysses };
 
 enum class LossKernel : std::uint8_t {
-  unfused,  ///< fp32 copy of the (vocabulary-parallel) logits, softmax kept in fp32
-  fused,    ///< gradient overwrites the logits
+  unfused,     ///< Megatron-LM: fp32 copy of the vocabulary-parallel logits, softmax kept in fp32
+  fused,       ///< gradient overwrites the logits
+  eager_fp32,  ///< PyTorch `cross_entropy(logits.float())`, one kernel per operation
+  eager,       ///< PyTorch `cross_entropy(logits)` in the type of the logits
+  compiled,    ///< the same under torch.compile: the log-softmax is never written
+  native,      ///< Megatron-LM's `native` fusion: two fp32 copies beside the logits
 };
 
-/// FP8 GEMMs: which scaling, hence which extra operators and copies (TransformerEngine).
-enum class GemmPrecision : std::uint8_t { native, fp8_delayed, fp8_current, fp8_block };
+/// Narrow GEMMs: which scaling, hence which extra operators and copies (TransformerEngine).
+enum class GemmPrecision : std::uint8_t {
+  native,
+  fp8_delayed,
+  fp8_current,
+  fp8_block,
+  mxfp8,
+  nvfp4
+};
+/// Operands are cast to a narrow type before every GEMM.
 constexpr bool is_fp8(GemmPrecision p) { return p != GemmPrecision::native; }
+/// Scales per block of elements: row-wise and column-wise copies are both kept, since one is not the
+/// transpose of the other.
+constexpr bool is_block_scaled(GemmPrecision p) {
+  return p == GemmPrecision::fp8_block || p == GemmPrecision::mxfp8 || p == GemmPrecision::nvfp4;
+}
+/// Bytes of one operand element with its share of the scales: fp32 per 128 (block), one byte per 32
+/// (MXFP8), one byte per 16 on half a byte (NVFP4). 0 = that of the native type.
+constexpr double operand_bytes(GemmPrecision p) {
+  switch (p) {
+    case GemmPrecision::native: return 0;
+    case GemmPrecision::fp8_delayed:
+    case GemmPrecision::fp8_current: return 1;
+    case GemmPrecision::fp8_block: return 1 + 4.0 / 128;
+    case GemmPrecision::mxfp8: return 1 + 1.0 / 32;
+    case GemmPrecision::nvfp4: return 0.5 + 1.0 / 16;
+  }
+  return 0;
+}
 
 /// The share of the model that one rank works on.
 struct RankShape {
@@ -39,8 +69,10 @@ struct RankShape {
   ContextParallelKind context_parallel = ContextParallelKind::ring;
   AttentionKernel attention = AttentionKernel::fused;
   LossKernel loss = LossKernel::unfused;
+  bool gathers_logits = false;  ///< every TP rank computes the loss of the whole vocabulary
   DType activation = DType::bf16;  ///< bf16 or fp16: hidden states and attention core
   GemmPrecision gemm = GemmPrecision::native;
+  bool keeps_narrow = true;  ///< narrow GEMMs keep their operands narrow (TransformerEngine)
   bool fp8_keeps_transpose =
       true;                   ///< Hopper FP8 GEMMs are TN-only: weights are kept transposed too
   double hidden_dropout = 0;  ///< probability; > 0 keeps a 1-byte mask per element
@@ -101,6 +133,9 @@ struct RankGraph {
 [[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape,
                                    bool holds_table);
 
+/// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward: 0
+/// or 1, and between where every second product of a fused one is.
+[[nodiscard]] double recomputed_share(const Operator& op, PartSet recomputed);
 /// Bytes of saved tensors when the parts in `recomputed` are rebuilt in backward.
 [[nodiscard]] Bytes saved_bytes(const RankGraph& graph, PartSet recomputed);
 /// Vocabulary padded up to a multiple of `multiple * tp` (Megatron-LM,

@@ -47,7 +47,9 @@ void add_megatron_layout(const ParallelPlan& plan, int layers, Arguments& out) {
     return;
   }
   std::string layout = "E";
-  for (const int size : chunk_sizes(layers, chunks)) layout += fmt::format("t*{}|", size);
+  for (const int size : chunk_sizes(layers, chunks)) {
+    layout += size > 0 ? fmt::format("t*{}|", size) : "|";
+  }
   layout.back() = 'L';
   out.push_back(fmt::format("--pipeline-model-parallel-layout \"{}\"", layout));
 }
@@ -78,6 +80,19 @@ Arguments megatron(const ParallelPlan& plan, const Study& study) {
     case Precision::fp8:
       out.insert(out.end(), {"--bf16", "--fp8-format hybrid", "--fp8-recipe delayed"});
       break;
+    case Precision::fp8_current:
+      out.insert(out.end(), {"--bf16", "--fp8-format hybrid", "--fp8-recipe tensorwise"});
+      break;
+    case Precision::fp8_block:
+      out.insert(out.end(), {"--bf16", "--fp8-format e4m3", "--fp8-recipe blockwise"});
+      break;
+    case Precision::mxfp8:
+      out.insert(out.end(), {"--bf16", "--fp8-format e4m3", "--fp8-recipe mxfp8"});
+      break;
+    case Precision::nvfp4:
+      out.insert(out.end(), {"--bf16", "--fp4-format e2m1", "--fp4-recipe nvfp4"});
+      break;
+    case Precision::fp32: break;  // what Megatron-LM does when no type is named
   }
   add_megatron_recompute(plan.recompute, out);
   return out;

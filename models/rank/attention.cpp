@@ -51,7 +51,7 @@ Bytes add_attention(GraphBuilder& builder, const ModelSpec& model, const Attenti
   const ProjectedHeads heads = projected_heads(attention, builder.shape());
   const auto tokens = static_cast<double>(sizes.tokens());
   const auto context = static_cast<double>(heads.q * heads.dim_v);
-  builder.keep({Part::attention_output, "attention_output"}, sizes.operands(tokens, context));
+  builder.keep({Part::attention_output, "attention_output"}, sizes.kept_operands(tokens, context));
   add_linear(builder, {.site = {Part::attention_output, "attention_output"},
                        .inputs = heads.q * heads.dim_v,
                        .outputs = sizes.hidden(),

@@ -11,7 +11,7 @@ void note_moments(GraphBuilder& builder, Bytes wide, Bytes activation_kept, doub
   const LocalSizes& sizes = builder.sizes();
   const Bytes grad = sizes.hidden_state();
   const Bytes whole = sizes.gathered_state();
-  const Bytes gathered = sizes.gathers() ? sizes.operands(static_cast<double>(sizes.tokens()),
+  const Bytes gathered = sizes.gathers() ? sizes.kept_operands(static_cast<double>(sizes.tokens()),
                                                           static_cast<double>(sizes.hidden()))
                                          : Bytes{};
   // fc2: the gathered output gradient and the gradient of the activation's output exist.
@@ -31,7 +31,7 @@ void add_mlp(GraphBuilder& builder, const Mlp& mlp) {
   const int inputs = activation_inputs(mlp.kind);
   const auto tokens = static_cast<double>(sizes.tokens());
   const Bytes wide = sizes.activations(tokens, static_cast<double>(width));
-  const Bytes activation_kept = sizes.operands(tokens, static_cast<double>(width));
+  const Bytes activation_kept = sizes.kept_operands(tokens, static_cast<double>(width));
 
   add_linear(builder, {.site = mlp.fc1,
                        .inputs = sizes.hidden(),

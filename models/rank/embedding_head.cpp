@@ -73,51 +73,77 @@ void add_positions(GraphBuilder& builder, const ModelSpec& model) {
   if (dropout) builder.keep({Part::embedding, "dropout_mask"}, Bytes{mask});
 }
 
-/// Loss over vocabulary-parallel logits. Traffic per logit, in passes over memory:
+/// What a loss kernel moves and keeps, in bytes per logit.
+struct LossTraffic {
+  Traffic forward, backward;  ///< read, written
+  double saved = 0;           ///< from forward to backward
+  double moment = 0;          ///< alive beside the saved tensor at the worst moment
+};
+
+/// `e`: bytes of a logit as the projection writes it.
 ///   unfused (Megatron-LM, core/tensor_parallel/cross_entropy.py): cast to fp32, maximum, subtract,
-///   exponential, sum, divide: 22 bytes read, 16 written; backward scales in fp32 and casts: 8
-///   and 6. fused (TransformerEngine): logits read twice, the gradient written over them; backward
-///   scales it.
+///   exponential, sum, divide; backward scales in fp32 and casts. fused (TransformerEngine): logits
+///   read twice, the gradient written over them. eager: log-softmax (its input read twice) and
+///   negative log likelihood; backward fills a gradient, differentiates the log-softmax and, where
+///   the logits were cast, casts back: with the cast six, else four tensors of the logits' own size
+///   are alive. compiled: two. native (Megatron-LM, core/fusions/fused_cross_entropy.py, compiled):
+///   a second fp32 copy is alive beside the softmax.
+LossTraffic loss_traffic(LossKernel kernel, double e) {
+  switch (kernel) {
+    case LossKernel::unfused:
+      return {{e + 5 * kFp32, 4 * kFp32}, {2 * kFp32, kFp32 + e}, kFp32, e};
+    case LossKernel::fused: return {{2 * e, e}, {e, e}, e, 0};
+    case LossKernel::eager_fp32:
+      return {{e + 2 * kFp32, 2 * kFp32}, {3 * kFp32, 2 * kFp32 + e}, kFp32, 2 * kFp32};
+    case LossKernel::eager: return {{2 * e, e}, {2 * e, 2 * e}, e, 3 * e};
+    case LossKernel::compiled: return {{2 * e, 0}, {e, e}, e, e};
+    case LossKernel::native: return {{e + 2 * kFp32, 2 * kFp32}, {kFp32, e}, kFp32, e + kFp32};
+  }
+  return {};
+}
+
+/// Logits that this rank's loss works on.
+double loss_logits(const LocalSizes& sizes, std::int64_t vocabulary) {
+  const RankShape& shape = sizes.shape();
+  return static_cast<double>(sizes.tokens()) * static_cast<double>(vocabulary) *
+         (shape.gathers_logits ? shape.tp : 1);
+}
+
 void add_loss(GraphBuilder& builder, std::int64_t vocabulary) {
   const LocalSizes& sizes = builder.sizes();
   const RankShape& shape = builder.shape();
-  const auto tokens = static_cast<double>(sizes.tokens());
-  const double logits = tokens * static_cast<double>(vocabulary);
-  const bool fused = shape.loss == LossKernel::fused;
-  const double e = sizes.element();
-  const Traffic forward = fused ? Traffic{2 * e, e} : Traffic{e + 5 * kFp32, 4 * kFp32};
-  const Traffic backward = fused ? Traffic{e, e} : Traffic{2 * kFp32, kFp32 + e};
+  const double logits = loss_logits(sizes, vocabulary);
+  const LossTraffic loss = loss_traffic(shape.loss, sizes.element());
   const Site site{Part::loss, "cross_entropy"};
-  const RowShape rows{sizes.tokens(), vocabulary};
+  const RowShape rows{sizes.tokens(), vocabulary * (shape.gathers_logits ? shape.tp : 1)};
   builder.rows(OperatorKind::cross_entropy, Pass::forward, site, rows,
-               {.read = forward.read * logits, .written = forward.written * logits});
+               {.read = loss.forward.read * logits, .written = loss.forward.written * logits});
   builder.rows(OperatorKind::cross_entropy, Pass::dgrad, site, rows,
-               {.read = backward.read * logits, .written = backward.written * logits});
-  if (shape.tp > 1) {  // maximum, predicted logit and sum of every token
+               {.read = loss.backward.read * logits, .written = loss.backward.written * logits});
+  if (shape.tp > 1 && shape.gathers_logits) {
     builder.exposed(Pass::forward, Part::loss,
-                    {CollectiveKind::all_reduce, ParallelGroup::tp, Bytes{kFp32 * tokens}}, 3);
+                    {CollectiveKind::all_gather, ParallelGroup::tp, Bytes{sizes.element() * logits}});
+  } else if (shape.tp > 1) {  // maximum, predicted logit and sum of every token
+    const Bytes size{kFp32 * static_cast<double>(sizes.tokens())};
+    builder.exposed(Pass::forward, Part::loss,
+                    {CollectiveKind::all_reduce, ParallelGroup::tp, size}, 3);
   }
   builder.end_node();
-  builder.keep({Part::loss, fused ? "logits" : "logits_softmax"},
-               Bytes{(fused ? e : kFp32) * logits});
+  builder.keep({Part::loss, shape.loss == LossKernel::fused ? "logits" : "logits_softmax"},
+               Bytes{loss.saved * logits});
 }
 
-/// Beyond the saved tensors. Unfused: the logits beside their fp32 softmax, forward as well as
-/// backward. Then, the saved logits gone, the gradient of the whole input and its scattered copy.
+/// Beyond the saved tensors: what the loss kernel needs beside them; then, the saved logits gone,
+/// the gradient of the whole input and its scattered copy.
 void note_head_moments(GraphBuilder& builder, std::int64_t vocabulary) {
   const LocalSizes& sizes = builder.sizes();
-  const auto tokens = static_cast<double>(sizes.tokens());
-  const double e = sizes.element();
-  const Bytes logits{e * tokens * static_cast<double>(vocabulary)};
+  const double logits = loss_logits(sizes, vocabulary);
+  const LossTraffic loss = loss_traffic(builder.shape().loss, sizes.element());
   const Bytes gathered = sizes.gathers() ? sizes.gathered_state() : Bytes{};
   const Bytes scattered = sizes.gathers() ? sizes.hidden_state() : Bytes{};
   const Bytes input_gradient = sizes.gathered_state() + scattered;
-  if (builder.shape().loss == LossKernel::fused) {
-    builder.moment(gathered + input_gradient);
-  } else {
-    builder.moment(gathered + logits);
-    builder.moment(gathered + input_gradient + logits - (kFp32 / e) * logits);
-  }
+  builder.moment(gathered + Bytes{loss.moment * logits});
+  builder.moment(gathered + input_gradient + Bytes{(sizes.element() - loss.saved) * logits});
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void GraphBuilder::keep(Site site, Bytes size, bool boundary) {
 }
 
 void GraphBuilder::fp8_weights(double count) {
-  if (sizes_.fp8()) graph_.parameters.fp8_cached += count;
+  if (sizes_.fp8() && shape().keeps_narrow) graph_.parameters.fp8_cached += count;
 }
 
 RankGraph GraphBuilder::finish() && {

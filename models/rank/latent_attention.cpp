@@ -28,7 +28,7 @@ void add_latent(GraphBuilder& builder, const Latent& latent, bool bias) {
                      .rows = sizes.sharded_tokens(),
                      .cols = latent.normed});
   builder.keep({Part::mla_up_projection, latent.normed_label},
-               sizes.operands(rows, static_cast<double>(latent.normed)));
+               sizes.kept_operands(rows, static_cast<double>(latent.normed)));
 }
 
 /// The rope part of k has one copy for all heads. With SP each rank made it for its own tokens.

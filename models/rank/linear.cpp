@@ -87,7 +87,7 @@ class LinearPasses {
   }
 
   /// A per-tensor-scaled copy that is gathered afterwards is transposed after the gather.
-  bool transposed_after_gather() const { return sizes_.shape().gemm != GemmPrecision::fp8_block; }
+  bool transposed_after_gather() const { return !is_block_scaled(sizes_.shape().gemm); }
 
   void quantize(Pass pass, std::string_view label, std::int64_t rows, std::int64_t cols) {
     if (!fp8_) return;
@@ -118,7 +118,7 @@ class LinearPasses {
 }  // namespace
 
 bool casts_both_ways(const RankShape& shape) {
-  return shape.gemm == GemmPrecision::fp8_block || shape.fp8_keeps_transpose;
+  return is_block_scaled(shape.gemm) || shape.fp8_keeps_transpose;
 }
 
 void add_quantize(GraphBuilder& builder, Pass pass, Site site, std::int64_t rows, std::int64_t cols,

@@ -20,10 +20,11 @@ LocalSizes::LocalSizes(const ModelSpec& model, const RankShape& shape)
       sharded_tokens_(shape.sequence_parallel ? share(tokens_, shape.tp) : tokens_),
       gathers_(shape.sequence_parallel && shape.tp > 1),
       element_(bytes_per_element(shape.activation)),
-      operand_(shape.gemm == GemmPrecision::native      ? element_
-               : shape.gemm == GemmPrecision::fp8_block ? 1.0 + 4.0 / 128.0
-                                                        : 1.0) {}
+      operand_(is_fp8(shape.gemm) ? operand_bytes(shape.gemm) : element_) {}
 
-DType LocalSizes::operand_type() const { return fp8() ? DType::fp8_e4m3 : shape_->activation; }
+DType LocalSizes::operand_type() const {
+  if (shape_->gemm == GemmPrecision::nvfp4) return DType::fp4_e2m1;
+  return fp8() ? DType::fp8_e4m3 : shape_->activation;
+}
 
 }  // namespace foreplan::models

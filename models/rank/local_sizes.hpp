@@ -28,8 +28,10 @@ class LocalSizes {
 
   /// `rows` x `cols` activations.
   Bytes activations(double rows, double cols) const { return Bytes{element_ * rows * cols}; }
-  /// `rows` x `cols` elements as GEMM operands.
-  Bytes operands(double rows, double cols) const { return Bytes{operand_ * rows * cols}; }
+  /// `rows` x `cols` elements as GEMM operands are kept for backward.
+  Bytes kept_operands(double rows, double cols) const {
+    return Bytes{(shape_->keeps_narrow ? operand_ : element_) * rows * cols};
+  }
   /// X: the hidden state of this rank, the tensor that crosses a layer border.
   Bytes hidden_state() const {
     return activations(static_cast<double>(sharded_tokens_), static_cast<double>(hidden_));

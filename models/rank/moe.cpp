@@ -142,7 +142,7 @@ class RoutedExperts {
 
   void experts() {
     const int inputs = activation_inputs(moe_.activation);
-    builder_.keep({Part::permute, "expert_input"}, sizes_.operands(worked_on_, hidden_));
+    builder_.keep({Part::permute, "expert_input"}, sizes_.kept_operands(worked_on_, hidden_));
     expert_linear({Part::expert_fc1, "expert_fc1"}, sizes_.hidden(), inputs * width_);
     builder_.keep({Part::expert_fc1, "fc1_output"},
                   sizes_.activations(worked_on_, static_cast<double>(inputs * width_)));
@@ -150,7 +150,7 @@ class RoutedExperts {
     add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
                    std::llround(worked_on_), width_);
     builder_.keep({Part::expert_activation, "activation_output"},
-                  sizes_.operands(worked_on_, static_cast<double>(width_)));
+                  sizes_.kept_operands(worked_on_, static_cast<double>(width_)));
     expert_linear({Part::expert_fc2, "expert_fc2"}, width_, sizes_.hidden());
   }
 
@@ -208,7 +208,7 @@ class RoutedExperts {
     builder_.moment(states(sent_) + states(received_) + copies + 2.0 * state);
     builder_.moment(state + 2.0 * states(worked_on_));
     builder_.moment(state + (inputs + 1) * wide -
-                    sizes_.operands(worked_on_, static_cast<double>(width_)));
+                    sizes_.kept_operands(worked_on_, static_cast<double>(width_)));
   }
 
   GraphBuilder& builder_;

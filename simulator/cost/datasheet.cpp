@@ -62,6 +62,10 @@ class DatasheetCost final : public CostModel {
     return fmt::format("datasheet:{}", device_.name);
   }
 
+  [[nodiscard]] KernelConditions conditions(AttentionGeneration generation) const override {
+    return efficiencies_.conditions.of(generation, /*bursts=*/false);
+  }
+
   [[nodiscard]] std::string body_json() const override {
     const DatasheetEfficiencies& e = efficiencies_;
     return nlohmann::ordered_json{{"device", device_.name},
@@ -205,6 +209,9 @@ Result<DatasheetEfficiencies> datasheet_efficiencies(std::string_view architectu
   e.all_reduce = fraction("all_reduce_fraction");
   e.network = fraction("network_fraction");
   if (!document->ok()) return fail(document->errors());
+  auto conditions = condition_table(architecture);
+  if (!conditions) return fail(std::move(conditions.error()));
+  e.conditions = *conditions;
   return e;
 }
 

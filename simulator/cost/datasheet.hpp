@@ -21,6 +21,7 @@ struct DatasheetEfficiencies {
   double scale_up = 0;    ///< bus bandwidth of ring collectives over the link
   double all_reduce = 0;  ///< of all_reduce, which switches may do in-network
   double network = 0;     ///< NIC bandwidth
+  ConditionTable conditions;
 };
 
 /// Reads the row of an architecture (or `default`).

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace foreplan::simulator {
 namespace {
@@ -24,6 +25,11 @@ class TraitReader {
       if (entry.required("source").text().empty()) entry.error("a trait needs a source");
     }
     return entry.required("value");
+  }
+  /// For traits that most frameworks do without.
+  [[nodiscard]] std::optional<Node> optional_value(std::string_view key) const {
+    if (!root_.find(key)) return std::nullopt;
+    return value(key);
   }
   [[nodiscard]] bool flag(std::string_view key) const { return value(key).boolean(); }
   [[nodiscard]] double number(std::string_view key, double low, double high) const {
@@ -44,13 +50,39 @@ void read_states(const TraitReader& read, FrameworkTraits& traits) {
 void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.attention =
       static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
-  traits.loss = static_cast<models::LossKernel>(read.value("loss").one_of({"unfused", "fused"}));
+  traits.attention_generation = static_cast<AttentionGeneration>(
+      read.value("attention_generation").one_of({"current", "flash2", "triton"}));
+  traits.loss = static_cast<models::LossKernel>(read.value("loss").one_of(
+      {"unfused", "fused", "eager_fp32", "eager", "compiled", "native"}));
+  traits.gathers_logits = read.flag("gathers_logits");
+  traits.shard_is_master = read.flag("shard_is_master");
+  traits.reshards_root = read.flag("reshards_root");
   traits.context_parallel = static_cast<models::ContextParallelKind>(
       read.value("context_parallel_kind").one_of({"ring", "all_gather", "ulysses"}));
   traits.vocabulary_multiple =
       static_cast<int>(read.value("vocabulary_multiple").integer(1, 65536));
+  traits.keeps_narrow_operands = read.flag("keeps_narrow_operands");
+  traits.dropout = read.number("dropout", 0, 0.9);
+  const Node recompute = read.value("unstated_recompute");
+  if (auto policy = parse_recompute(recompute.text(), recompute.place())) {
+    traits.unstated_recompute = *policy;
+  } else {
+    recompute.error(policy.error().front().message);
+  }
   traits.host_time_per_kernel_s = read.value("host_time_per_kernel").seconds().value;
   traits.elementwise_traffic = read.number("elementwise_traffic", 1, 10);
+  const auto host = [&](std::string_view key) {
+    const auto node = read.optional_value(key);
+    return node ? node->seconds().value : 0.0;
+  };
+  traits.tp_collective_host_s = host("tp_collective_host_time");
+  traits.dp_collective_host_s = host("dp_collective_host_time");
+  const auto copies = [&](std::string_view key) {
+    const auto node = read.optional_value(key);
+    return node ? node->number(0, 10) : 0.0;
+  };
+  traits.gather_copies = copies("gather_copies");
+  traits.reduce_copies = copies("reduce_copies");
   traits.dummy_weight_gradients = read.flag("dummy_weight_gradients");
   traits.attention_mask_tensor = read.flag("attention_mask_tensor");
 }
@@ -70,6 +102,7 @@ void read_parallelism(const TraitReader& read, FrameworkTraits& traits) {
 void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   traits.overlap_grad_reduce = read.flag("overlap_grad_reduce");
   traits.overlap_param_gather = read.flag("overlap_param_gather");
+  traits.accumulates_unsharded = read.flag("accumulates_unsharded");
   traits.overlap_tp_backward = read.flag("overlap_tp_backward");
   traits.overlap_cp = read.flag("overlap_cp");
   traits.overlap_p2p_interleaved = read.flag("overlap_p2p_interleaved");
@@ -85,15 +118,27 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
   const Node root = document->root();
   root.only({"name",
              "summary",
+             "runs_as",
              "parameter_bytes",
              "gradient_bytes",
              "master_bytes",
              "moment_bytes",
              "attention",
+             "attention_generation",
              "loss",
+             "gathers_logits",
+             "keeps_narrow_operands",
+             "dropout",
+             "unstated_recompute",
+             "shard_is_master",
+             "reshards_root",
              "context_parallel_kind",
              "vocabulary_multiple",
              "host_time_per_kernel",
+             "tp_collective_host_time",
+             "dp_collective_host_time",
+             "gather_copies",
+             "reduce_copies",
              "elementwise_traffic",
              "dummy_weight_gradients",
              "attention_mask_tensor",
@@ -105,6 +150,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "max_zero_with_pipeline",
              "overlap_grad_reduce",
              "overlap_param_gather",
+             "accumulates_unsharded",
              "overlap_tp_backward",
              "overlap_cp",
              "overlap_p2p_interleaved",
@@ -113,6 +159,9 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
   FrameworkTraits traits;
   traits.name = root.required("name").text();
   traits.summary = root.required("summary").text();
+  if (const auto names = root.find("runs_as")) {
+    for (const Node& name : names->items()) traits.runs_as.push_back(name.text());
+  }
   const TraitReader reader(root);
   read_states(reader, traits);
   read_kernels(reader, traits);

@@ -3,6 +3,7 @@
 
 #include "core/result.hpp"
 #include "models/rank_graph.hpp"
+#include "simulator/cost/conditions.hpp"
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/plan/parallel_plan.hpp"
 
@@ -18,10 +19,17 @@ namespace foreplan::simulator {
 struct FrameworkTraits {
   std::string name;  ///< e.g. "megatron-core"
   std::string summary;
+  /// What tables of published runs call it, in lower case; parts of a name are enough.
+  std::vector<std::string> runs_as;
 
   StateRules states;
   models::AttentionKernel attention = models::AttentionKernel::fused;
+  AttentionGeneration attention_generation = AttentionGeneration::current;
   models::LossKernel loss = models::LossKernel::unfused;
+  bool gathers_logits = false;  ///< every TP rank works on the whole vocabulary's logits
+  /// ZeRO-3: the sharded parameter is the master copy, the computing copy exists only gathered.
+  bool shard_is_master = false;
+  bool reshards_root = true;  ///< ZeRO-3: embedding and head are freed after forward like layers
   models::ContextParallelKind context_parallel = models::ContextParallelKind::ring;
   int vocabulary_multiple = 128;  ///< vocabulary is padded to this times tp; 1 = not padded
 
@@ -36,6 +44,9 @@ struct FrameworkTraits {
   bool overlap_grad_reduce = true;
   /// Sharded parameters are gathered while the first micro-batch's forward runs.
   bool overlap_param_gather = true;
+  /// Gradients of units sharded by ZeRO-2 and 3 wait unsharded until the last micro-batch instead
+  /// of being reduced after each.
+  bool accumulates_unsharded = false;
   /// Collectives that the program order allows beside a GEMM (async dgrad all-reduce, input gather
   /// for wgrad) really run beside it.
   bool overlap_tp_backward = true;
@@ -50,8 +61,23 @@ struct FrameworkTraits {
   /// memory bandwidth.
   double hidden_cost_fraction = 0;
 
+  /// Deterministic kernels: PyTorch's cuBLAS workspace has one size on all devices.
+  bool deterministic = false;
+  bool keeps_narrow_operands = true;  ///< FP8: activations and weight copies are kept narrow
+  RecomputePolicy unstated_recompute;  ///< what runs without a word about it mean
+  double dropout = 0;  ///< hidden and attention dropout of the framework's defaults
+
   double host_time_per_kernel_s = 0;  ///< CPU time to launch one kernel or collective
+  /// The same for what surrounds one collective in Python (DTensor dispatch, hooks), where nothing
+  /// runs beside it.
+  double tp_collective_host_s = 0, dp_collective_host_s = 0;
+  /// Copies of the whole unit that data parallelism makes around a collective, where nothing runs
+  /// beside them: gathered parameters out of the buffer, gradients into it.
+  double gather_copies = 0, reduce_copies = 0;
   double elementwise_traffic = 1;  ///< traffic of norms, activations, adds over the fused minimum
+  /// ZeRO-1: the optimizer state is shared out within 1 / this of the data-parallel ranks
+  /// (Megatron-LM, --num-distributed-optimizer-instances).
+  int optimizer_instances = 1;
   bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
   bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
 };

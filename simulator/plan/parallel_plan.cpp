@@ -51,6 +51,8 @@ const std::vector<RecomputeModule>& recompute_modules() {
                      Part::expert_activation, Part::shared_fc1, Part::shared_activation})},
       {"shared_experts", parts({Part::shared_fc1, Part::shared_activation})},
       {"mla_up_proj", parts({Part::mla_up_projection})},
+      {"op_sac", kEverySecondMatmul | parts({Part::attention_norm, Part::ffn_norm, Part::activation,
+                                             Part::expert_activation})},
   };
   return modules;
 }

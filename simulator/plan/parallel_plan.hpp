@@ -45,8 +45,17 @@ struct RecomputeModule {
 [[nodiscard]] Result<RecomputePolicy> parse_recompute(std::string_view text, Place place = {});
 
 /// Compute precision of the linear layers; state dtypes are the framework's.
-enum class Precision : std::uint8_t { bf16, fp16, fp8 };
-inline constexpr int kPrecisionCount = 3;
+enum class Precision : std::uint8_t {
+  bf16,
+  fp16,
+  fp8,  ///< delayed scaling, per tensor
+  fp32,
+  fp8_current,  ///< per tensor, scaled by the tensor's own maximum
+  fp8_block,    ///< 1 x 128 activations, 128 x 128 weights (DeepSeek-V3)
+  mxfp8,        ///< blocks of 32 (OCP microscaling)
+  nvfp4,        ///< 4-bit, blocks of 16
+};
+inline constexpr int kPrecisionCount = 8;
 
 struct PrecisionTraits {
   Precision precision;
@@ -58,6 +67,13 @@ inline constexpr std::array kPrecisions = {
     PrecisionTraits{Precision::bf16, "bf16", DType::bf16, models::GemmPrecision::native},
     PrecisionTraits{Precision::fp16, "fp16", DType::fp16, models::GemmPrecision::native},
     PrecisionTraits{Precision::fp8, "fp8", DType::bf16, models::GemmPrecision::fp8_delayed},
+    PrecisionTraits{Precision::fp32, "fp32", DType::fp32, models::GemmPrecision::native},
+    PrecisionTraits{Precision::fp8_current, "fp8_current", DType::bf16,
+                    models::GemmPrecision::fp8_current},
+    PrecisionTraits{Precision::fp8_block, "fp8_block", DType::bf16,
+                    models::GemmPrecision::fp8_block},
+    PrecisionTraits{Precision::mxfp8, "mxfp8", DType::bf16, models::GemmPrecision::mxfp8},
+    PrecisionTraits{Precision::nvfp4, "nvfp4", DType::bf16, models::GemmPrecision::nvfp4},
 };
 static_assert(kPrecisions.size() == kPrecisionCount);
 constexpr const PrecisionTraits& traits(Precision p) {

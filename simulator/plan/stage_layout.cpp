@@ -8,7 +8,8 @@
 namespace foreplan::simulator {
 
 std::vector<int> chunk_sizes(int layers, int chunks) {
-  FOREPLAN_ASSERT(chunks >= 1 && chunks <= layers, "every chunk holds at least one layer");
+  FOREPLAN_ASSERT(chunks >= 1 && chunks <= layers + kStandaloneChunks,
+                  "every chunk between the first and the last holds at least one layer");
   const int full = (layers + chunks - 1) / chunks;
   int missing = full * chunks - layers;
   std::vector<int> sizes(static_cast<std::size_t>(chunks), full);
@@ -33,7 +34,8 @@ bool same_content(const StageLayers& a, const StageLayers& b) {
 
 }  // namespace
 
-std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp) {
+std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp,
+                                      int mtp_depth) {
   FOREPLAN_ASSERT(model.layer_kinds.size() <= kMaxLayerKinds, "too many kinds of layer");
   const std::vector<int> sizes = chunk_sizes(model.layer_count(), pp * vpp);
   std::vector<StageLayers> stages(static_cast<std::size_t>(pp));
@@ -44,6 +46,14 @@ std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, in
     for (int i = 0; i < size; ++i) ++stage.layers[model.layers[next_layer++]];
     stage.largest_chunk =
         std::max<std::uint16_t>(stage.largest_chunk, static_cast<std::uint16_t>(size));
+  }
+  if (mtp_depth > 0) {
+    const auto modules = static_cast<std::uint16_t>(mtp_depth);
+    StageLayers& last = stages.back();
+    last.layers[model.layers.back()] =
+        static_cast<std::uint16_t>(last.layers[model.layers.back()] + modules);
+    last.largest_chunk = std::max<std::uint16_t>(
+        last.largest_chunk, static_cast<std::uint16_t>(sizes.back() + mtp_depth));
   }
   stages.front().embedding = true;
   stages.back().head = true;

@@ -1,5 +1,7 @@
 #include "simulator/plan/validity.hpp"
 
+#include "simulator/plan/stage_layout.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -42,12 +44,14 @@ Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
 }
 
 Rule violated_pipeline(const ParallelPlan& plan, const Job& job) {
-  if (plan.pp * plan.vpp > job.model->layer_count()) return Rule::layers_cover_chunks;
+  if (plan.pp * plan.vpp > job.model->layer_count() + kStandaloneChunks) {
+    return Rule::layers_cover_chunks;
+  }
   if (plan.vpp > 1 && plan.pp == 1) return Rule::interleaving_needs_pipeline;
-  // Megatron-LM's account_for_embedding and account_for_loss let each count as one layer; beyond
-  // that interleaved chunks must be equal.
+  // Megatron-LM's account_for_embedding and account_for_loss let each count as one layer; a layout
+  // string may shorten a chunk of every stage.
   const int chunks = plan.pp * plan.vpp, layers = job.model->layer_count();
-  if (plan.vpp > 1 && (chunks - layers % chunks) % chunks > 2)
+  if (plan.vpp > 1 && (chunks - layers % chunks) % chunks > std::max(2, plan.pp))
     return Rule::interleaved_layers_divide;
   const auto batches = micro_batches(plan, job.training);
   if (batches == 0) return Rule::batch_divides;
@@ -126,9 +130,10 @@ Rule violated(const ParallelPlan& plan, const Job& job) {
   if (const Rule r = violated_pipeline(plan, job); r != Rule::none) return r;
   if (const Rule r = violated_experts(plan, *job.model); r != Rule::none) return r;
   if (const Rule r = violated_recompute(plan, *job.model); r != Rule::none) return r;
-  const DType compute = models::is_fp8(traits(plan.precision).gemm)
-                            ? DType::fp8_e4m3
-                            : traits(plan.precision).activation;
+  const models::GemmPrecision gemm = traits(plan.precision).gemm;
+  const DType compute = gemm == models::GemmPrecision::nvfp4 ? DType::fp4_e2m1
+                        : models::is_fp8(gemm)               ? DType::fp8_e4m3
+                                                             : traits(plan.precision).activation;
   if (!job.cluster->device.peak(compute)) return Rule::precision_unsupported;
   return Rule::none;
 }

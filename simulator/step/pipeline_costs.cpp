@@ -9,12 +9,20 @@
 namespace foreplan::simulator {
 namespace {
 
-/// Data-parallel collectives over the dense and the expert group of one plan.
+/// A flat buffer as long rows, as fused optimizers and copies walk it.
+RowShape flat_rows(double elements) {
+  constexpr std::int64_t kRow = 65536;
+  return {std::max<std::int64_t>(1, static_cast<std::int64_t>(elements) / kRow), kRow};
+}
+
+/// Data-parallel collectives over the dense and the expert group of one plan, with what the
+/// framework does around them.
 class DataParallelTraffic {
  public:
   DataParallelTraffic(const CostModel& cost,
-                      const std::array<GroupPlacement, kParallelGroupCount>& groups)
-      : cost_(cost), groups_(groups) {}
+                      const std::array<GroupPlacement, kParallelGroupCount>& groups,
+                      const FrameworkTraits& framework)
+      : cost_(cost), groups_(groups), framework_(framework) {}
 
   double time_s(CollectiveKind kind, double dense_bytes, double expert_bytes) const {
     return one(kind, ParallelGroup::dense_dp, dense_bytes) +
@@ -25,22 +33,37 @@ class DataParallelTraffic {
   double one(CollectiveKind kind, ParallelGroup group, double bytes) const {
     const GroupPlacement& placement = groups_[static_cast<std::size_t>(group)];
     if (placement.size <= 1 || bytes <= 0) return 0;
-    return cost_.collective_cost({kind, group, Bytes{bytes}}, placement).time_s;
+    const double copies =
+        kind == CollectiveKind::all_gather ? framework_.gather_copies : framework_.reduce_copies;
+    return cost_.collective_cost({kind, group, Bytes{bytes}}, placement).time_s +
+           framework_.dp_collective_host_s + (copies > 0 ? copies * copy_s(bytes) : 0.0);
+  }
+
+  double copy_s(double bytes) const {
+    Operator op;
+    op.kind = OperatorKind::copy;
+    op.label = "unit_copy";
+    op.input = op.output = DType::fp32;
+    op.shape = flat_rows(bytes / bytes_per_element(op.input));
+    op.bytes_read = op.bytes_written = Bytes{bytes};
+    return cost_.operator_cost(op).time_s;
   }
 
   const CostModel& cost_;
   const std::array<GroupPlacement, kParallelGroupCount>& groups_;
+  const FrameworkTraits& framework_;
 };
 
-/// Adam over `elements`: reads gradient, master and moments, writes master, moments and parameter.
+/// Adam over `elements`: reads gradient, master (without one: the parameter itself) and moments,
+/// writes master, moments and parameter.
 double optimizer_s(const CostModel& cost, const StateRules& rules, double elements) {
   Operator op;
   op.kind = OperatorKind::optimizer;
   op.label = "adam";
-  op.shape = RowShape{static_cast<std::int64_t>(elements), 1};
+  op.shape = flat_rows(elements);
   op.input = op.output = DType::fp32;
-  op.bytes_read =
-      Bytes{(rules.gradient_bytes + rules.master_bytes + rules.moment_bytes) * elements};
+  const double updated = rules.master_bytes > 0 ? rules.master_bytes : rules.parameter_bytes;
+  op.bytes_read = Bytes{(rules.gradient_bytes + updated + rules.moment_bytes) * elements};
   op.bytes_written =
       Bytes{(rules.master_bytes + rules.moment_bytes + rules.parameter_bytes) * elements};
   return cost.operator_cost(op).time_s;
@@ -90,14 +113,15 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   const FrameworkTraits& framework = frameworks_[plan.framework];
   const StateRules& rules = framework.states;
   const auto groups = place_groups(plan, job_.cluster->topology.scale_up_size);
-  const DataParallelTraffic traffic(cost_, groups);
+  const DataParallelTraffic traffic(cost_, groups, framework);
   const PipelineSchedule& schedule = *schedules()[plan.schedule];
 
   out.layout = layout;
   out.stages.resize(layout.size());
   out.micro_batches = simulator::micro_batches(plan, job_.training);
-  out.dense_shards = plan.dp * plan.cp;
-  out.expert_shards = plan.expert_dp();
+  const auto shards = [&](int ranks) { return std::max(1, ranks / framework.optimizer_instances); };
+  out.dense_shards = shards(plan.dp * plan.cp);
+  out.expert_shards = shards(plan.expert_dp());
   out.communicators = count_communicators(plan);
   const PipelineShape shape{plan.pp, plan.vpp, static_cast<int>(out.micro_batches)};
   out.idle_share = schedule.idle_share(shape);

@@ -1,5 +1,6 @@
 // ShardCosts: every operator and collective of one rank, costed once per shard shape.
 
+#include "simulator/memory/constants.hpp"
 #include "simulator/plan/placement.hpp"
 #include "simulator/step/step_model.hpp"
 
@@ -20,6 +21,8 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.context_parallel = framework.context_parallel;
   shape.attention = framework.attention;
   shape.loss = framework.loss;
+  shape.keeps_narrow = framework.keeps_narrow_operands;
+  shape.gathers_logits = framework.gathers_logits;
   shape.activation = traits(plan.precision).activation;
   shape.gemm = traits(plan.precision).gemm;
   shape.gradient = framework.states.gradient_bytes >= 4 ? DType::fp32 : shape.activation;
@@ -43,6 +46,24 @@ double dummy_bytes(const UnitCost& unit, int local_experts) {
   return 2.0 * (unit.dense_parameters + unit.expert_parameters / std::max(local_experts, 1));
 }
 
+/// Matrix libraries' workspaces. TransformerEngine's modules are those that keep narrow operands.
+void add_workspaces(const DeviceSpec& device, const models::ModelSpec& model,
+                    const FrameworkTraits& framework, ShardCosts& shard) {
+  if (!framework.keeps_narrow_operands) {
+    shard.workspace_bytes = kWorkspaceBytes;
+    return;
+  }
+  const bool experts = std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(),
+                                   [](const auto& kind) { return kind.moe.has_value(); });
+  const bool old = device.architecture == "Ampere" || device.architecture == "Volta" ||
+                   device.architecture == "Ada" || device.architecture == "Turing";
+  const bool large = framework.deterministic || device.architecture == "Hopper";
+  shard.workspace_bytes =
+      (old ? kOldEngineWorkspaceBytes : kEngineWorkspaceBytes) * (experts ? kGroupedWorkspaces : 1);
+  const double torch = 2 * (large ? kTorchWorkspaceBytes : kOtherTorchWorkspaceBytes);
+  (experts ? shard.workspace_bytes : shard.head_workspace_bytes) += torch;
+}
+
 }  // namespace
 
 ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
@@ -53,8 +74,11 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   UnitContext context;
   context.cost = &cost_;
   context.framework = &framework;
+  context.conditions = cost_.conditions(framework.attention_generation);
   context.groups = place_groups(plan, job_.cluster->topology.scale_up_size);
-  context.fp8_keeps_transpose = shape.fp8_keeps_transpose;
+  context.narrow_weight_bytes =
+      models::operand_bytes(shape.gemm) *
+      (shape.fp8_keeps_transpose || models::is_block_scaled(shape.gemm) ? 2.0 : 1.0);
   context.policies = policies_;
 
   ShardCosts shard;
@@ -79,6 +103,7 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
     shard.head_dummy_gradient_bytes =
         2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
   }
+  add_workspaces(job_.cluster->device, model, framework, shard);
   if (framework.attention_mask_tensor) {
     const double s = static_cast<double>(job_.training.sequence_length);
     shard.mask_bytes = s * s / plan.cp * plan.micro_batch;

@@ -23,51 +23,81 @@ double kept_bytes(const PlanTerms& t, const StageLayers& layers) {
   return kept;
 }
 
-/// Worst moment beyond what is kept: one unit's own transient; under full recomputation also
-/// everything that the rebuilt layer keeps until its backward is done.
-double transient_bytes(const PlanTerms& t, const StageLayers& layers) {
-  double worst = layers.head ? t.shard.head.transient_bytes : 0;
+/// What is alive beyond what is kept, at one moment of a stage's work.
+struct Moment {
+  double transient = 0;  ///< activations, gradients and buffers of one unit
+  double gathered = 0;   ///< unsharded parameters and gradients (ZeRO-2, ZeRO-3)
+  [[nodiscard]] double total() const { return transient + gathered; }
+};
+
+/// Parameters that a rank holds only a shard of; a group of one shards nothing.
+double sharded_parameters(const PlanTerms& t, const UnitCost& unit) {
+  return (t.pipeline.dense_shards > 1 ? unit.dense_parameters : 0) +
+         (t.pipeline.expert_shards > 1 ? unit.expert_parameters : 0);
+}
+
+/// Embedding and head, whole between forward and backward where the framework keeps its root so.
+double kept_root_bytes(const PlanTerms& t, const StageLayers& layers) {
+  if (t.plan.zero != ZeroStage::parameters || t.framework.reshards_root) return 0;
+  const double root = (layers.embedding ? sharded_parameters(t, t.shard.embedding) : 0) +
+                      (layers.head ? sharded_parameters(t, t.shard.head) : 0);
+  return t.framework.states.parameter_bytes * root;
+}
+
+/// The loss: nothing but the root is gathered.
+Moment head_moment(const PlanTerms& t, const StageLayers& layers) {
+  return {t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
+}
+
+/// A layer's backward: its own transient, under recomputation also everything that it keeps until
+/// it is done; the unit that computes and the one being gathered, and its gradients in the compute
+/// type and as the reduce-scatter's input.
+Moment layer_moment(const PlanTerms& t, const StageLayers& layers, const UnitCost& unit) {
+  Moment moment{unit.transient_bytes, 0};
+  if (t.plan.recompute.granularity != RecomputeGranularity::none) {
+    moment.transient +=
+        unit.full_saved_bytes - unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
+  }
+  if (!t.shards_units()) return moment;
+  const StateRules& rules = t.framework.states;
+  const double parameters = sharded_parameters(t, unit);
+  const bool waits = t.framework.accumulates_unsharded;
+  moment.gathered = kept_root_bytes(t, layers) +
+                    parameters * (rules.parameter_bytes + (waits ? 0 : rules.gradient_bytes));
+  if (t.plan.zero == ZeroStage::parameters) {
+    moment.gathered += 2 * rules.parameter_bytes * parameters;
+  }
+  return moment;
+}
+
+/// The worst moment of a stage. Gathers and reductions run on streams of their own, whose memory the
+/// allocator lends to no other stream: `pooled` is what they hold at their own peak and not in that
+/// moment.
+struct WorstMoment : Moment {
+  double pooled = 0;
+};
+WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
+  WorstMoment worst;
+  double most_gathered = 0;
+  const auto consider = [&](const Moment& moment) {
+    most_gathered = std::max(most_gathered, moment.gathered);
+    if (moment.total() > worst.total()) static_cast<Moment&>(worst) = moment;
+  };
+  if (layers.head) consider(head_moment(t, layers));
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
-    const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
-    double moment = unit.transient_bytes;
-    if (t.plan.recompute.granularity != RecomputeGranularity::none) {
-      moment +=
-          unit.full_saved_bytes - unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
-    }
-    worst = std::max(worst, moment);
+    consider(layer_moment(t, layers, t.shard.layers[static_cast<std::size_t>(kind)]));
   }
-  if (layers.embedding) worst = std::max(worst, t.shard.embedding.transient_bytes);
+  if (layers.embedding) consider({t.shard.embedding.transient_bytes, kept_root_bytes(t, layers)});
   // A Python variable keeps the previous stage's tensor alive (Megatron-LM schedules, no
   // interleaving).
-  if (t.plan.pp > 1 && t.plan.vpp == 1) worst += t.shard.boundary_bytes;
+  if (t.plan.pp > 1 && t.plan.vpp == 1) worst.transient += t.shard.boundary_bytes;
+  worst.pooled = most_gathered - worst.gathered;
   return worst;
 }
 
-/// Unsharded parameters and gradients that live at once under ZeRO-3: the unit that computes and
-/// the one being gathered, plus the gradients of one unit; the root unit stays whole (FSDP2).
-double gathered_bytes(const PlanTerms& t, const StageLayers& layers) {
-  if (!t.shards_units()) return 0;
-  const StateRules& rules = t.framework.states;
-  double largest = 0;
-  for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
-    if (layers.layers[kind] == 0) continue;
-    const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
-    // A group of one shards nothing, so nothing is gathered.
-    largest = std::max(largest, (t.pipeline.dense_shards > 1 ? unit.dense_parameters : 0) +
-                                    (t.pipeline.expert_shards > 1 ? unit.expert_parameters : 0));
-  }
-  double root = 0;
-  if (layers.embedding && t.pipeline.dense_shards > 1) root += t.shard.embedding.dense_parameters;
-  if (layers.head && t.pipeline.dense_shards > 1) root += t.shard.head.dense_parameters;
-  // Gradients of a unit exist in the compute dtype and as the reduce-scatter's input.
-  const double gradients = largest * (rules.parameter_bytes + rules.gradient_bytes);
-  if (t.plan.zero == ZeroStage::gradients) return gradients;
-  return rules.parameter_bytes * (2 * largest + root) + gradients;
-}
-
 double workspace_bytes(const PlanTerms& t, const StageLayers& layers) {
-  double bytes = kWorkspaceBytes;
+  double bytes = t.shard.workspace_bytes + (layers.head ? t.shard.head_workspace_bytes : 0);
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] > 0) bytes += t.shard.dummy_gradient_bytes[kind];
   }
@@ -85,6 +115,11 @@ void add_states(const PlanTerms& t, const StageCost& cost, MemoryBreakdown& memo
   memory.parameters = dense.parameters + expert.parameters;
   memory.gradients = dense.gradients + expert.gradients;
   memory.optimizer_state = dense.optimizer + expert.optimizer;
+  const bool whole = t.plan.zero == ZeroStage::parameters;
+  if (whole && t.framework.shard_is_master) memory.parameters = 0;
+  if (t.shards_units() && t.framework.accumulates_unsharded && t.pipeline.micro_batches > 1) {
+    memory.gradients = rules.gradient_bytes * (cost.dense_parameters + cost.expert_parameters);
+  }
 }
 
 }  // namespace
@@ -104,10 +139,12 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   // The last stage runs forward and backward of a micro-batch's head back to back.
   if (layers.head) memory.activations += t.shard.head.full_saved_bytes;
 
-  memory.transient = transient_bytes(t, layers);
-  memory.gathered = gathered_bytes(t, layers);
+  const WorstMoment worst = worst_moment(t, layers);
+  memory.transient = worst.transient;
+  memory.gathered = worst.gathered;
   memory.workspace = workspace_bytes(t, layers);
   memory.fragmentation =
+      worst.pooled +
       kFragmentationFraction * (memory.activations + memory.transient + memory.gathered);
   memory.communication = t.pipeline.communicators * kCommunicatorBytes;
   memory.context = kContextBytes;

@@ -22,6 +22,11 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
   const bool overlap_gather = t.framework.overlap_param_gather,
              overlap_reduce = t.framework.overlap_grad_reduce;
   const double contention = t.framework.hidden_cost_fraction;
+  // Share of a reduction that one micro-batch bears.
+  const double per_micro_batch =
+      t.framework.accumulates_unsharded
+          ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, t.pipeline.micro_batches))
+          : 1.0;
   double exposed = 0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
@@ -32,11 +37,12 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
         unit.backward_s +
         recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
     double each = exposed_s(gather, overlap_gather ? unit.forward_s : 0, contention);
-    each += exposed_s(gather + traffic.scatter_s, overlap_reduce ? backward_s : 0, contention);
+    each += exposed_s(gather + per_micro_batch * traffic.scatter_s,
+                      overlap_reduce ? backward_s : 0, contention);
     exposed += layers.layers[kind] * each;
   }
   if (layers.embedding && gathers) exposed += t.pipeline.root_traffic.gather_s;
-  if (layers.embedding) exposed += t.pipeline.root_traffic.scatter_s;
+  if (layers.embedding) exposed += per_micro_batch * t.pipeline.root_traffic.scatter_s;
   return exposed;
 }
 

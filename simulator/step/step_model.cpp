@@ -188,7 +188,8 @@ StepReport StepModel::explain(const ParallelPlan& plan) const {
   const int policy = policy_of(plan.recompute);
   FOREPLAN_ASSERT(policy >= 0, "the plan's recompute policy is not in the model's list");
   const ShardCosts shard = shard_costs(plan);
-  const std::vector<StageLayers> layout = stage_layout(*job_.model, plan.pp, plan.vpp);
+  const std::vector<StageLayers> layout =
+      stage_layout(*job_.model, plan.pp, plan.vpp, job_.training.mtp_depth);
   PipelineCosts pipeline;
   pipeline_costs(plan, shard, layout, pipeline);
   const PlanTerms terms{plan, shard, pipeline, frameworks_[plan.framework], policy};

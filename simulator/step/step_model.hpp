@@ -25,6 +25,8 @@ struct ShardCosts {
   double tied_table_parameters = 0;  ///< copy of a tied embedding on the last of several stages
   double boundary_bytes = 0;         ///< hidden state between layers and stages
   double mask_bytes = 0;
+  double workspace_bytes = 0;       ///< of matrix libraries, on every stage
+  double head_workspace_bytes = 0;  ///< the same, on the last stage alone
   double dummy_gradient_bytes[kMaxLayerKinds] = {};
   double head_dummy_gradient_bytes = 0;
   int layer_kinds = 0;

@@ -31,9 +31,21 @@ CostKind kind_of(ParallelGroup group) {
   return CostKind::dp;
 }
 
-bool is_recomputed(Part part, const RecomputePolicy& policy) {
-  return policy.granularity == RecomputeGranularity::full || contains(policy.parts, part);
-}
+/// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
+struct Selection {
+  bool forward = true;
+  const RecomputePolicy* policy = nullptr;  ///< null = the pass as it is
+  [[nodiscard]] double share(const Operator& op) const {
+    if ((op.pass == Pass::forward) != forward) return 0;
+    if (policy == nullptr || policy->granularity == RecomputeGranularity::full) return 1;
+    return models::recomputed_share(op, policy->parts);
+  }
+  [[nodiscard]] bool takes(const CollectiveUse& use) const {
+    if ((use.pass == Pass::forward) != forward) return false;
+    return policy == nullptr || policy->granularity == RecomputeGranularity::full ||
+           contains(policy->parts, use.part);
+  }
+};
 
 /// Costs one graph; keeps the estimate of each operator so that overlaps can look it up.
 class Costing {
@@ -42,25 +54,26 @@ class Costing {
     estimates_.reserve(graph.operators.size());
     for (const Operator& op : graph.operators) {
       Estimate e = context.cost->operator_cost(op);
-      if (kind_of(op) == CostKind::elementwise) e.time_s *= context.framework->elementwise_traffic;
+      e.time_s *= factor_of(kind_of(op));
       estimates_.push_back(e);
     }
   }
 
-  /// Sum over the operators and collectives of the passes that `take` selects by (pass, part).
-  template <class Take>
-  CostVector sum(Take take, bool as_recompute) const {
+  /// Sum over what is selected.
+  [[nodiscard]] CostVector sum(const Selection& selected) const {
     CostVector total;
-    int launches = 0;
+    double launches = 0;
     for (std::size_t i = 0; i < estimates_.size(); ++i) {
       const Operator& op = graph_.operators[i];
-      if (!take(op.pass, op.part)) continue;
-      total.add(as_recompute ? CostKind::recompute : kind_of(op), estimates_[i]);
-      ++launches;
+      const double share = selected.share(op);
+      if (share == 0) continue;
+      total.add(selected.policy != nullptr ? CostKind::recompute : kind_of(op), estimates_[i],
+                share);
+      launches += share;
     }
     const double device_s = total.total_s();
     for (const CollectiveUse& use : graph_.collectives) {
-      if (!take(use.pass, use.part)) continue;
+      if (!selected.takes(use)) continue;
       add_collective(use, total);
       launches += use.count;
     }
@@ -83,18 +96,38 @@ class Costing {
                                       : context_.framework->overlap_tp_backward;
   }
 
+  [[nodiscard]] double factor_of(CostKind kind) const {
+    switch (kind) {
+      case CostKind::gemm: return context_.conditions.gemm;
+      case CostKind::attention: return context_.conditions.attention;
+      case CostKind::elementwise: return context_.framework->elementwise_traffic;
+      case CostKind::recompute:
+      case CostKind::host:
+      case CostKind::tp:
+      case CostKind::cp:
+      case CostKind::ep:
+      case CostKind::pp:
+      case CostKind::dp:
+      case CostKind::optimizer:
+      case CostKind::bubble: break;  // no kernel of an operator graph
+    }
+    return 1;
+  }
+
   void add_collective(const CollectiveUse& use, CostVector& total) const {
     const auto& placement = context_.groups[static_cast<std::size_t>(use.collective.group)];
     Estimate e = context_.cost->collective_cost(use.collective, placement);
     const double whole = e.time_s * use.count;
     const double hidden = std::min(whole, beside_s(use));
     e.time_s = whole - hidden * (1 - context_.framework->hidden_cost_fraction);
+    if (use.collective.group == ParallelGroup::tp && placement.size > 1)
+      e.time_s += use.count * context_.framework->tp_collective_host_s;
     total.add(kind_of(use.collective.group), e);
   }
 
   /// Soft maximum (4-norm) of device and host time: see modelling of host-bound layers in
   /// docs/model.md.
-  void add_host(int launches, double device_s, CostVector& total) const {
+  void add_host(double launches, double device_s, CostVector& total) const {
     const double host_s = launches * context_.framework->host_time_per_kernel_s;
     if (host_s <= 0) return;
     const double d2 = device_s * device_s, h2 = host_s * host_s;
@@ -110,11 +143,11 @@ class Costing {
   std::vector<Estimate> estimates_;
 };
 
-template <class Take>
-double tensor_flops(const RankGraph& graph, Take take) {
+template <class Share>
+double tensor_flops(const RankGraph& graph, Share share) {
   double sum = 0;
   for (const Operator& op : graph.operators) {
-    if (cost_class(op.kind) != CostClass::bandwidth && take(op)) sum += op.flops.value;
+    if (cost_class(op.kind) != CostClass::bandwidth) sum += share(op) * op.flops.value;
   }
   return sum;
 }
@@ -130,13 +163,10 @@ PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
     case RecomputeGranularity::full: cost.saved_bytes = graph.boundary.value; break;
   }
   if (policy.granularity != RecomputeGranularity::none) {
-    cost.extra = costing.sum(
-        [&](Pass pass, Part part) { return pass == Pass::forward && is_recomputed(part, policy); },
-        /*as_recompute=*/true);
+    const Selection rebuilt{true, &policy};
+    cost.extra = costing.sum(rebuilt);
     cost.recompute_s = cost.extra.total_s();
-    cost.tensor_flops = tensor_flops(graph, [&](const Operator& op) {
-      return op.pass == Pass::forward && is_recomputed(op.part, policy);
-    });
+    cost.tensor_flops = tensor_flops(graph, [&](const Operator& op) { return rebuilt.share(op); });
   }
   return cost;
 }
@@ -146,16 +176,16 @@ PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
 UnitCost cost_unit(const RankGraph& graph, const UnitContext& context) {
   const Costing costing(graph, context);
   UnitCost unit;
-  unit.forward = costing.sum([](Pass pass, Part) { return pass == Pass::forward; }, false);
-  unit.backward = costing.sum([](Pass pass, Part) { return pass != Pass::forward; }, false);
+  unit.forward = costing.sum({true, nullptr});
+  unit.backward = costing.sum({false, nullptr});
   unit.forward_s = unit.forward.total_s();
   unit.backward_s = unit.backward.total_s();
-  unit.tensor_flops = tensor_flops(graph, [](const Operator&) { return true; });
+  unit.tensor_flops = tensor_flops(graph, [](const Operator&) { return 1.0; });
   unit.full_saved_bytes = models::saved_bytes(graph, 0).value;
   unit.transient_bytes = graph.transient.value;
   unit.dense_parameters = graph.parameters.dense;
   unit.expert_parameters = graph.parameters.expert;
-  unit.fp8_copy_bytes = graph.parameters.fp8_cached * (context.fp8_keeps_transpose ? 2.0 : 1.0);
+  unit.fp8_copy_bytes = graph.parameters.fp8_cached * context.narrow_weight_bytes;
   for (std::size_t i = 0; i < context.policies.size(); ++i) {
     unit.policies[i] = cost_policy(graph, costing, context.policies[i]);
   }

@@ -39,8 +39,9 @@ struct UnitCost {
 struct UnitContext {
   const CostModel* cost = nullptr;
   const FrameworkTraits* framework = nullptr;
+  KernelConditions conditions;
   std::array<GroupPlacement, kParallelGroupCount> groups;
-  bool fp8_keeps_transpose = false;
+  double narrow_weight_bytes = 0;  ///< of the quantised copies of one weight element
   std::span<const RecomputePolicy> policies;  ///< none, selective or full; at most kMaxPolicies
 };
 

@@ -1,0 +1,230 @@
+#include "scenarios/jobs/megatron_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace foreplan::scenarios {
+namespace {
+
+using models::ActivationKind;
+using models::AttentionSpec;
+using models::LayerSpec;
+using models::ModelSpec;
+using models::NormKind;
+using models::PositionKind;
+
+constexpr std::int64_t kMostLayers = 10000;
+
+/// Vocabularies that a tokenizer's name fixes. Megatron-LM core/tokenizers; GPT-2 has 50257 tokens
+/// (Radford et al. 2019), Llama 2 has 32000 (arXiv 2307.09288, section 2.2).
+struct Tokenizer {
+  std::string_view name;
+  std::int64_t tokens;
+};
+constexpr Tokenizer kTokenizers[] = {{"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}};
+
+ActivationKind activation_of(ArgumentReader& arguments) {
+  const bool gated = arguments.has("swiglu"), squared = arguments.has("squared-relu");
+  if (gated && squared) arguments.error("squared-relu", "contradicts --swiglu");
+  return gated     ? ActivationKind::swiglu
+         : squared ? ActivationKind::relu_squared
+                   : ActivationKind::gelu;
+}
+
+/// 4 h; a gated unit has 2/3 of it, down to a multiple of 64 (training/arguments.py).
+std::int64_t ffn_width(ArgumentReader& arguments, std::int64_t hidden) {
+  const std::int64_t usual = arguments.has("swiglu") ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+  return arguments.count("ffn-hidden-size", usual);
+}
+
+models::LatentAttention latent_of(ArgumentReader& arguments) {
+  models::LatentAttention latent;
+  latent.q_lora_rank = arguments.count("q-lora-rank", 0);
+  latent.kv_lora_rank = arguments.count("kv-lora-rank", 32);
+  latent.qk_nope_head_dim = arguments.count("qk-head-dim", 128);
+  latent.qk_rope_head_dim = arguments.count("qk-pos-emb-head-dim", 64);
+  latent.v_head_dim = arguments.count("v-head-dim", 128);
+  return latent;
+}
+
+AttentionSpec attention_of(ArgumentReader& arguments, std::int64_t hidden) {
+  AttentionSpec attention;
+  attention.heads = arguments.count("num-attention-heads", 1);
+  attention.kv_heads = attention.heads;
+  if (arguments.has("group-query-attention")) {
+    attention.kv_heads = arguments.count("num-query-groups", 1);
+    if (attention.heads % attention.kv_heads != 0) {
+      arguments.error("num-query-groups", fmt::format("{} does not divide the {} heads",
+                                                      attention.kv_heads, attention.heads));
+    }
+  }
+  const std::int64_t width = arguments.count("kv-channels", hidden / attention.heads);
+  if (!arguments.has("kv-channels") && hidden % attention.heads != 0) {
+    arguments.error("num-attention-heads",
+                    fmt::format("{} does not divide the hidden size {}", attention.heads, hidden));
+  }
+  attention.head_dim_qk = attention.head_dim_v = width;
+  const bool bias = !arguments.has("disable-bias-linear");
+  attention.qkv_bias = bias || arguments.has("add-qkv-bias");
+  attention.output_bias = bias;
+  if (arguments.has("multi-latent-attention")) {
+    const auto latent = latent_of(arguments);
+    attention.head_dim_qk = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
+    attention.head_dim_v = latent.v_head_dim;
+    attention.kv_heads = attention.heads;
+    attention.qkv_bias = false;
+    attention.latent = latent;
+  } else {
+    attention.qk_norm = arguments.has("qk-layernorm");
+  }
+  return attention;
+}
+
+models::MoeSpec experts_of(ArgumentReader& arguments, std::int64_t ffn, ActivationKind activation) {
+  models::MoeSpec moe;
+  moe.experts = arguments.count("num-experts", 1);
+  moe.top_k = arguments.count("moe-router-topk", 2);
+  moe.expert_hidden = arguments.count("moe-ffn-hidden-size", ffn);
+  moe.shared_hidden = arguments.count("moe-shared-expert-intermediate-size", 0);
+  moe.activation = activation;
+  moe.router_bias = arguments.has("moe-router-enable-expert-bias");
+  moe.shared_expert_gate = arguments.has("moe-shared-expert-gate");
+  if (moe.top_k > moe.experts) {
+    arguments.error("moe-router-topk",
+                    fmt::format("{} of {} experts cannot be chosen", moe.top_k, moe.experts));
+  }
+  return moe;
+}
+
+/// "([0]*3+[1]*11)": a Python list as a sum of repeated lists of 0 and 1. Empty where it is none.
+std::vector<bool> repeated_lists(std::string_view text) {
+  std::vector<bool> all;
+  while (!text.empty()) {
+    const auto open = text.find('['), close = text.find(']');
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+      return {};
+    std::vector<bool> list;
+    for (const char c : text.substr(open + 1, close - open - 1)) {
+      if (c == '0' || c == '1') list.push_back(c == '1');
+    }
+    text.remove_prefix(close + 1);
+    std::int64_t times = 1;
+    if (text.starts_with('*')) {
+      const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), times);
+      if (error != std::errc{} || times < 0 || times > kMostLayers) return {};
+      text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    }
+    for (std::int64_t i = 0; i < times && all.size() <= kMostLayers; ++i) {
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    while (text.starts_with('+') || text.starts_with(')') || text.starts_with(' ')) {
+      text.remove_prefix(1);
+    }
+  }
+  return all;
+}
+
+/// Which layers have experts: all, every n-th from the first, or as a list says.
+std::vector<bool> expert_layers(ArgumentReader& arguments, std::size_t layers) {
+  std::vector<bool> experts(layers, true);
+  if (!arguments.has("moe-layer-freq")) return experts;
+  const LaunchArgument& given = *arguments.find("moe-layer-freq");
+  if (given.value.find('[') != std::string::npos) {
+    auto listed = repeated_lists(given.value);
+    if (listed.size() == layers) return listed;
+    arguments.error("moe-layer-freq",
+                    fmt::format("{} is no list of {} zeros and ones, one for each layer",
+                                in_quotes(given.value), layers));
+    return experts;
+  }
+  const auto every = static_cast<std::size_t>(arguments.count("moe-layer-freq", 1));
+  for (std::size_t i = 0; i < layers; ++i) experts[i] = i % every == 0;
+  return experts;
+}
+
+void read_layers(ArgumentReader& arguments, ModelSpec& model) {
+  const auto count = std::min(arguments.count("num-layers", 1), kMostLayers);
+  const ActivationKind activation = activation_of(arguments);
+  const std::int64_t ffn = ffn_width(arguments, model.hidden);
+  LayerSpec dense;
+  dense.attention = attention_of(arguments, model.hidden);
+  LayerSpec expert = dense;
+  dense.ffn = models::FeedForwardSpec{ffn, activation, !arguments.has("disable-bias-linear")};
+  if (!arguments.has("num-experts")) {
+    model.layer_kinds = {dense};
+    model.layers.assign(static_cast<std::size_t>(count), 0);
+    return;
+  }
+  expert.moe = experts_of(arguments, ffn, activation);
+  const auto has_experts = expert_layers(arguments, static_cast<std::size_t>(count));
+  const bool mixed = std::find(has_experts.begin(), has_experts.end(), false) != has_experts.end();
+  if (mixed) model.layer_kinds.push_back(dense);
+  model.layer_kinds.push_back(expert);
+  for (const bool has : has_experts) model.layers.push_back(mixed && has ? 1 : 0);
+}
+
+void read_positions(ArgumentReader& arguments, ModelSpec& model) {
+  static constexpr PositionKind kKinds[] = {PositionKind::learned, PositionKind::rope,
+                                            PositionKind::rope, PositionKind::rope,
+                                            PositionKind::none};
+  const auto kind = arguments.one_of("position-embedding-type",
+                                     {"learned_absolute", "rope", "mrope", "yarn", "none"}, 0);
+  const bool rotary = arguments.has("use-rotary-position-embeddings");
+  model.position = rotary ? PositionKind::rope : kKinds[kind];
+  const std::int64_t positions =
+      arguments.count("max-position-embeddings", arguments.count("seq-length", 1));
+  model.max_positions = positions;
+  if (model.position == PositionKind::learned) {
+    model.learned_positions = positions;
+    if (arguments.count("seq-length", 1) > positions) {
+      arguments.error("max-position-embeddings",
+                      fmt::format("{} learned positions are fewer than the sequence's {} tokens",
+                                  positions, arguments.count("seq-length", 1)));
+    }
+  }
+}
+
+/// NullTokenizer adds a token to what is given.
+void read_vocabulary(ArgumentReader& arguments, std::int64_t fallback, ModelSpec& model) {
+  const std::string tokenizer = arguments.text("tokenizer-type");
+  if (arguments.has("vocab-size")) {
+    model.vocabulary = arguments.count("vocab-size", 1) + (tokenizer == "NullTokenizer" ? 1 : 0);
+    return;
+  }
+  for (const Tokenizer& known : kTokenizers) {
+    if (tokenizer == known.name) model.vocabulary = known.tokens;
+  }
+  if (model.vocabulary == 0) model.vocabulary = fallback;
+  if (model.vocabulary == 0) {
+    arguments.error("vocab-size", fmt::format("is needed: the vocabulary of {} is in another file",
+                                              tokenizer.empty() ? "the tokenizer" : tokenizer));
+  }
+}
+
+}  // namespace
+
+ModelSpec megatron_model(ArgumentReader& arguments, std::int64_t vocabulary) {
+  for (const std::string_view name :
+       {"num-layers", "hidden-size", "num-attention-heads", "seq-length"}) {
+    arguments.require(name);
+  }
+  ModelSpec model;
+  model.family = "megatron-gpt";
+  model.source = "Megatron-LM arguments";
+  model.hidden = arguments.count("hidden-size", 1);
+  model.norm = arguments.one_of("normalization", {"LayerNorm", "RMSNorm"}, 0) == 0
+                   ? NormKind::layer_norm
+                   : NormKind::rms_norm;
+  model.norm_bias = model.norm == NormKind::layer_norm;
+  model.tied_embeddings = !arguments.has("untie-embeddings-and-output-weights");
+  read_layers(arguments, model);
+  read_positions(arguments, model);
+  read_vocabulary(arguments, vocabulary, model);
+  model.name = fmt::format("{} layers of {} ({})", model.layer_count(), model.hidden,
+                           arguments.has("num-experts") ? "experts" : "dense");
+  return model;
+}
+
+}  // namespace foreplan::scenarios

@@ -1,0 +1,15 @@
+#pragma once
+// Links of a machine as published tables describe them in a few words.
+
+#include "core/cluster.hpp"
+
+#include <string_view>
+
+namespace foreplan::scenarios {
+
+/// Applies what the text says to the cluster's topology: "NVLink8+400Gb/s IB per GPU",
+/// "4x100Gb/s RoCE per node", "1600Gb/s RoCE per node", "NVL72 + IB", "NVLink 400GB/s". What it does
+/// not say keeps the device's typical value.
+void apply_interconnect(std::string_view text, ClusterSpec& cluster);
+
+}  // namespace foreplan::scenarios

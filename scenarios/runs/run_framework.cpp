@@ -1,0 +1,167 @@
+#include "scenarios/runs/run_framework.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+
+namespace foreplan::scenarios {
+
+using simulator::FrameworkTraits;
+using simulator::Precision;
+using simulator::RecomputePolicy;
+
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+bool has(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+/// All shipped traits, read once; they do not change while a program runs.
+const Result<std::vector<FrameworkTraits>>& all_frameworks() {
+  static const Result<std::vector<FrameworkTraits>> all = []() -> Result<std::vector<FrameworkTraits>> {
+    const auto names = simulator::framework_names();
+    if (!names) return fail(names.error());
+    std::vector<FrameworkTraits> traits;
+    for (const std::string& name : *names) {
+      auto one = simulator::find_framework(name);
+      if (!one) return fail(std::move(one.error()));
+      traits.push_back(std::move(*one));
+    }
+    return traits;
+  }();
+  return all;
+}
+
+/// Only frameworks that can shard parameters are asked for runs that do.
+const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::string_view text,
+                                bool shards_parameters) {
+  const FrameworkTraits* best = nullptr;
+  std::size_t longest = 0;
+  for (const FrameworkTraits& traits : all) {
+    if (shards_parameters && traits.zero_stages.back() != simulator::ZeroStage::parameters) continue;
+    for (const std::string& word : traits.runs_as) {
+      if (word.size() > longest && has(text, word)) {
+        best = &traits;
+        longest = word.size();
+      }
+    }
+  }
+  return best;
+}
+
+const FrameworkTraits* named(const std::vector<FrameworkTraits>& all, std::string_view name) {
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&](const FrameworkTraits& t) { return t.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+Result<FrameworkTraits> framework_of_run(std::string_view framework, bool shards_parameters,
+                                         std::vector<std::string>& assumptions) {
+  const auto& all = all_frameworks();
+  if (!all) return fail(all.error());
+  if (const FrameworkTraits* fit = best_fit(*all, lower(framework), shards_parameters)) return *fit;
+  const std::string_view fallback = shards_parameters ? "torchtitan" : "megatron-core";
+  const FrameworkTraits* traits = named(*all, fallback);
+  if (traits == nullptr) return fail(fmt::format("no traits file {}.yaml", fallback));
+  assumptions.push_back(fmt::format("framework {}: traits of {}", in_quotes(framework), fallback));
+  return *traits;
+}
+
+tl::expected<Precision, std::string> precision_of_run(std::string_view text) {
+  const std::string t = lower(text);
+  if (t.empty()) return Precision::bf16;
+  if (has(t, "nvfp4") || has(t, "fp4")) return Precision::nvfp4;
+  if (has(t, "mxfp8")) return Precision::mxfp8;
+  if (has(t, "fp8") || has(t, "float8")) {
+    if (has(t, "block") || has(t, "sub")) return Precision::fp8_block;
+    if (has(t, "-cs") || has(t, "current") || has(t, "tensorwise") || has(t, "rowwise")) {
+      return Precision::fp8_current;
+    }
+    return Precision::fp8;
+  }
+  if (has(t, "fp16")) return Precision::fp16;
+  if (has(t, "bf16")) return Precision::bf16;
+  return tl::unexpected(fmt::format("precision {} is not modelled", text));
+}
+
+tl::expected<RecomputePolicy, std::string> recompute_of_run(std::string_view text) {
+  const std::string t = lower(text);
+  if (t.empty() || t == "none") return RecomputePolicy{};
+  if (t.starts_with("full")) {
+    auto policy = simulator::parse_recompute(t);
+    if (policy) return *policy;
+    return *simulator::parse_recompute("full");
+  }
+  const auto open = t.find('(');
+  std::string modules = open == std::string::npos ? t : t.substr(open + 1);
+  if (!modules.empty() && modules.back() == ')') modules.pop_back();
+  if (modules.starts_with("attention core") || modules == "selective") return *simulator::parse_recompute("core_attn");
+  if (modules.starts_with("op") || modules == "selective-op") {
+    return *simulator::parse_recompute("op_sac");
+  }
+  std::replace(modules.begin(), modules.end(), ',', '+');
+  std::erase(modules, ' ');
+  auto policy = simulator::parse_recompute(modules);
+  if (!policy) return tl::unexpected(fmt::format("recompute {} is not modelled", text));
+  return *policy;
+}
+
+void apply_switches(std::string_view notes_text, std::string_view states_text,
+                    FrameworkTraits& traits) {
+  const std::string notes = lower(notes_text), states = lower(states_text);
+  if (has(notes, "gradients reduced in bf16")) traits.states.gradient_bytes = 2;
+  if (has(states, "no fp32 master")) {
+    traits.states.master_bytes = 0;
+    traits.states.moment_bytes = 4;
+  }
+  if (has(notes, "no comm overlap") || has(notes, "no dp/tp overlap")) {
+    traits.overlap_grad_reduce = traits.overlap_param_gather = false;
+    traits.overlap_p2p_interleaved = traits.overlap_tp_backward = false;
+  }
+}
+
+MemoryDefinition memory_definition(std::string_view notes_text) {
+  const std::string notes = lower(notes_text);
+  // The clause that speaks of memory; other clauses name other figures.
+  const auto at = notes.find("memory = ");
+  const std::string_view rest = std::string_view(notes).substr(at == std::string::npos ? 0 : at);
+  const std::string_view clause = rest.substr(0, rest.find(';'));
+  if (has(clause, "last global rank") || has(clause, "last rank")) {
+    return MemoryDefinition::allocated_last_rank;
+  }
+  struct Word {
+    std::string_view text;
+    MemoryDefinition meaning;
+  };
+  static constexpr Word kWords[] = {{"allocated", MemoryDefinition::allocated},
+                                    {"reserved", MemoryDefinition::reserved},
+                                    {"torchtitan", MemoryDefinition::reserved},
+                                    {"nvidia-smi", MemoryDefinition::device},
+                                    {"occupancy", MemoryDefinition::device},
+                                    {"device", MemoryDefinition::device},
+                                    {"context", MemoryDefinition::device}};
+  std::size_t first = std::string_view::npos;
+  MemoryDefinition meaning = MemoryDefinition::allocated;
+  for (const Word& word : kWords) {
+    const auto found = clause.find(word.text);
+    if (found < first) {
+      first = found;
+      meaning = word.meaning;
+    }
+  }
+  return meaning;
+}
+
+}  // namespace foreplan::scenarios

@@ -1,0 +1,207 @@
+// Rows of training_runs.csv and its like: one measured training configuration each.
+
+#include "scenarios/cluster_file.hpp"
+#include "scenarios/device_file.hpp"
+#include "scenarios/runs/interconnect_text.hpp"
+#include "scenarios/runs/readers.hpp"
+#include "scenarios/runs/run_framework.hpp"
+#include "scenarios/runs/run_model.hpp"
+#include "simulator/schedule/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foreplan::scenarios {
+namespace {
+
+using simulator::ParallelPlan;
+using simulator::ZeroStage;
+
+template <class T>
+using OrReason = tl::expected<T, std::string>;
+
+OrReason<ClusterSpec> cluster_of(RunRow& row) {
+  row.require({"gpu", "n_gpus"});
+  if (!row.complaint().empty()) return tl::unexpected(row.complaint());
+  auto device = find_device(row.text("gpu"));
+  if (!device) {
+    return tl::unexpected(fmt::format("no device is called {}", in_quotes(row.text("gpu"))));
+  }
+  const auto gpus = row.count("n_gpus", 1);
+  const auto per_node =
+      std::min(gpus, row.count("gpus_per_node", std::max(1, device->devices_per_node)));
+  if (gpus % per_node != 0 || gpus > kMostDevices) {
+    return tl::unexpected(fmt::format("{} GPUs are no whole nodes of {}", gpus, per_node));
+  }
+  ClusterSpec cluster = typical_cluster(*device, static_cast<int>(gpus / per_node),
+                                        static_cast<int>(per_node));
+  apply_interconnect(row.text("interconnect"), cluster);
+  return cluster;
+}
+
+/// Degrees and batch; data parallelism follows from the GPU count.
+OrReason<ParallelPlan> degrees_of(RunRow& row, const ClusterSpec& cluster) {
+  ParallelPlan plan;
+  const auto degree = [&](std::string_view column) {
+    return static_cast<int>(std::min<std::int64_t>(row.count(column, 1), 1'000'000));
+  };
+  plan.tp = degree("tp");
+  plan.pp = degree("pp");
+  plan.vpp = degree("vpp");
+  plan.cp = degree("cp");
+  plan.ep = degree("ep");
+  plan.etp = degree("etp");
+  const std::int64_t model_ranks = std::int64_t{plan.tp} * plan.pp * plan.cp;
+  if (model_ranks > cluster.devices() || cluster.devices() % model_ranks != 0) {
+    return tl::unexpected(fmt::format("TP {} x PP {} x CP {} does not divide {} GPUs", plan.tp,
+                                      plan.pp, plan.cp, cluster.devices()));
+  }
+  plan.dp = static_cast<int>(cluster.devices() / model_ranks);
+  if (plan.pp == 1) plan.vpp = 1;  // virtual stages of one stage are the stage
+  plan.sequence_parallel = plan.tp > 1 && row.text("sequence_parallel") == "1";
+  return plan;
+}
+
+/// Sequences per micro-batch: stated, or what the accumulation steps leave.
+OrReason<int> micro_batch_of(RunRow& row, std::int64_t global_batch, int dp) {
+  if (row.states("micro_batch")) return static_cast<int>(row.count("micro_batch", 1));
+  if (row.states("grad_accum")) {
+    const std::int64_t steps = row.count("grad_accum", 1) * dp;
+    if (global_batch % steps == 0) return static_cast<int>(global_batch / steps);
+  }
+  return tl::unexpected(std::string("micro batch not stated"));
+}
+
+ZeroStage stated_zero(RunRow& row, const simulator::FrameworkTraits& framework) {
+  const std::string_view fsdp = row.text("fsdp");
+  if (fsdp == "full" || fsdp == "hybrid") return ZeroStage::parameters;
+  if (fsdp == "grad_op") return ZeroStage::gradients;
+  const std::string_view stage = row.text("zero_stage");
+  if (stage == "0") return ZeroStage::replicated;
+  if (stage == "2") return ZeroStage::gradients;
+  if (stage == "3") return ZeroStage::parameters;
+  // Unstated: the least that the framework does when told nothing better is what recipes use.
+  return stage == "1" ? ZeroStage::optimizer : framework.zero_stages.front();
+}
+
+/// The stated stage, or for one rank, where all are the same, one that the framework has.
+ZeroStage zero_of(RunRow& row, const simulator::FrameworkTraits& framework, int shards) {
+  const ZeroStage stage = stated_zero(row, framework);
+  const auto& known = framework.zero_stages;
+  const bool has = std::find(known.begin(), known.end(), stage) != known.end();
+  return shards == 1 && !has ? known.front() : stage;
+}
+
+/// The schedule that the framework's text names ("schedule=ZB-1p").
+OrReason<std::uint8_t> schedule_of(std::string_view framework, const ParallelPlan& plan) {
+  const auto at = framework.find("schedule=");
+  std::string_view wanted = plan.vpp > 1 ? "interleaved" : "1f1b";
+  if (at != std::string_view::npos) {
+    const std::string_view name = framework.substr(at + 9);
+    if (name != "1F1B" && name != "1f1b" && name != "1F1B-I" && name != "1f1b-interleaved") {
+      wanted = name;
+    }
+  }
+  const int found = simulator::schedule_named(wanted);
+  if (found < 0) return tl::unexpected(fmt::format("schedule {} is not modelled", wanted));
+  return static_cast<std::uint8_t>(found);
+}
+
+class RowReader {
+ public:
+  explicit RowReader(RunRow& row) : row_(row) {}
+
+  OrReason<Run> read() {
+    Run run;
+    run.id = row_.text("id");
+    run.source = row_.text("source");
+    if (row_.text("notes").find("LoRA") != std::string_view::npos) {
+      return tl::unexpected(std::string("adapters only (LoRA): not a full training step"));
+    }
+    auto cluster = cluster_of(row_);
+    if (!cluster) return tl::unexpected(std::move(cluster.error()));
+    run.scenario.cluster = std::move(*cluster);
+    auto model = model_of_row(row_, run.assumptions);
+    if (!model) return tl::unexpected(std::move(model.error()));
+    run.scenario.model = std::move(*model);
+    auto done = read_job(run);
+    if (!done) return tl::unexpected(std::move(done.error()));
+    read_outcome(run);
+    if (!row_.complaint().empty()) return tl::unexpected(row_.complaint());
+    run.problem = fmt::format("{} {} {}x{} s{} b{}", run.source, run.scenario.model.name,
+                              run.scenario.cluster.devices(), run.scenario.cluster.device.name,
+                              run.scenario.training.sequence_length,
+                              run.scenario.training.global_batch);
+    return run;
+  }
+
+ private:
+  OrReason<void> read_job(Run& run) {
+    row_.require({"seq_len", "global_batch"});
+    if (!row_.complaint().empty()) return tl::unexpected(row_.complaint());
+    Scenario& s = run.scenario;
+    s.training.sequence_length = row_.count("seq_len", 1);
+    s.training.global_batch = row_.count("global_batch", 1);
+    auto plan = degrees_of(row_, s.cluster);
+    if (!plan) return tl::unexpected(std::move(plan.error()));
+    auto micro_batch = micro_batch_of(row_, s.training.global_batch, plan->dp);
+    if (!micro_batch) return tl::unexpected(std::move(micro_batch.error()));
+    plan->micro_batch = *micro_batch;
+
+    const std::string_view fsdp = row_.text("fsdp");
+    const bool shards_parameters = (!fsdp.empty() && fsdp != "none") ||
+                                   row_.text("zero_stage") == "3";
+    auto framework =
+        framework_of_run(row_.text("framework"), shards_parameters, run.assumptions);
+    if (!framework) return tl::unexpected(to_text(framework.error()));
+    apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
+    plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
+    auto schedule = schedule_of(row_.text("framework"), *plan);
+    if (!schedule) return tl::unexpected(std::move(schedule.error()));
+    plan->schedule = *schedule;
+    return read_policies(run, *plan, std::move(*framework));
+  }
+
+  OrReason<void> read_policies(Run& run, ParallelPlan plan,
+                               simulator::FrameworkTraits framework) {
+    auto precision = precision_of_run(row_.text("precision"));
+    if (!precision) return tl::unexpected(std::move(precision.error()));
+    plan.precision = *precision;
+    if (!row_.states("precision")) run.assumptions.emplace_back("precision not stated: bf16");
+    if (row_.states("recompute")) {
+      auto recompute = recompute_of_run(row_.text("recompute"));
+      if (!recompute) return tl::unexpected(std::move(recompute.error()));
+      plan.recompute = *recompute;
+    } else {
+      plan.recompute = framework.unstated_recompute;
+      run.assumptions.push_back(
+          fmt::format("recompute not stated: {}", simulator::to_text(plan.recompute)));
+    }
+    run.scenario.training.hidden_dropout = framework.dropout;
+    run.scenario.training.attention_dropout = framework.dropout;
+    run.scenario.frameworks = {std::move(framework)};
+    run.scenario.space.recompute = {plan.recompute};
+    run.scenario.space.precision = {plan.precision};
+    run.scenario.plan = plan;
+    return {};
+  }
+
+  void read_outcome(Run& run) {
+    run.measured.step_time_s = row_.positive("measured_step_time_s");
+    if (const auto gib = row_.positive("measured_peak_mem_gib")) {
+      run.measured.peak_bytes = *gib * 1024.0 * 1024.0 * 1024.0;
+    }
+    const std::string_view notes = row_.text("notes");
+    run.measured.out_of_memory = notes.starts_with("OUTCOME=OOM");
+    run.measured.memory = memory_definition(notes);
+  }
+
+  RunRow& row_;
+};
+
+}  // namespace
+
+tl::expected<Run, std::string> read_training_row(RunRow& row) { return RowReader(row).read(); }
+
+}  // namespace foreplan::scenarios

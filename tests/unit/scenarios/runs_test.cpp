@@ -1,0 +1,224 @@
+// Reading tables of runs. Oracle: what a person reads in the same row.
+
+#include "scenarios/cluster_file.hpp"
+#include "scenarios/device_file.hpp"
+#include "scenarios/runs/interconnect_text.hpp"
+#include "scenarios/runs/run.hpp"
+#include "scenarios/runs/run_framework.hpp"
+#include "scenarios/runs/run_model.hpp"
+#include "scenarios/runs/score_runs.hpp"
+#include "scenarios/runs/spreadsheet.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace foreplan::scenarios {
+namespace {
+
+using MeasuredRun = Run;  // inside a test, `Run` is a method of it
+using simulator::Precision;
+using simulator::RecomputeGranularity;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+/// One row of the training table as column -> text; those of a small Llama run by default.
+class Row {
+ public:
+  Row& set(const std::string& column, const std::string& text) {
+    values_[column] = text;
+    return *this;
+  }
+  [[nodiscard]] RunTable read() const {
+    std::string header, line;
+    for (const auto& [column, text] : values_) {
+      header += (header.empty() ? "" : ",") + column;
+      line += (line.empty() ? "" : ",") + text;
+    }
+    auto table = read_runs(header + "\n" + line + "\n", "runs.csv");
+    EXPECT_TRUE(table.has_value());
+    return std::move(*table);
+  }
+  [[nodiscard]] Run run() const {
+    RunTable table = read();
+    EXPECT_THAT(table.runs, SizeIs(1)) << (table.skipped.empty() ? "" : table.skipped[0].reason);
+    return std::move(table.runs.at(0));
+  }
+  [[nodiscard]] std::string reason() const {
+    const RunTable table = read();
+    EXPECT_THAT(table.skipped, SizeIs(1));
+    return table.skipped.empty() ? "" : table.skipped[0].reason;
+  }
+
+ private:
+  std::map<std::string, std::string> values_ = {
+      {"id", "r1"},          {"source", "here"},     {"model_name", "Small"},
+      {"layers", "8"},       {"hidden", "1024"},     {"heads", "16"},
+      {"ffn_hidden", "2816"},{"vocab", "32000"},     {"activation", "swiglu"},
+      {"attention_type", "mha"}, {"seq_len", "2048"}, {"gpu", "H100"},
+      {"n_gpus", "16"},      {"gpus_per_node", "8"}, {"tp", "2"},
+      {"pp", "2"},           {"vpp", "1"},           {"micro_batch", "2"},
+      {"global_batch", "64"},{"precision", "bf16"},  {"recompute", "none"},
+      {"framework", "megatron-lm"}, {"zero_stage", "1"}, {"fsdp", "none"},
+      {"sequence_parallel", "1"}, {"measured_step_time_s", "1.5"},
+      {"measured_peak_mem_gib", "40"}, {"notes", "memory = max_memory_allocated"}};
+};
+
+TEST(Runs, ARowBecomesAJobAPlanAndAnOutcome) {
+  const MeasuredRun run = Row().run();
+  EXPECT_EQ(run.id, "r1");
+  EXPECT_EQ(run.line, 2);
+  EXPECT_EQ(run.scenario.cluster.devices(), 16);
+  EXPECT_EQ(run.scenario.plan->tp, 2);
+  EXPECT_EQ(run.scenario.plan->dp, 4);  // 16 GPUs / (TP 2 x PP 2)
+  EXPECT_TRUE(run.scenario.plan->sequence_parallel);
+  EXPECT_EQ(run.scenario.plan->zero, simulator::ZeroStage::optimizer);
+  EXPECT_EQ(run.scenario.model.layer_count(), 8);
+  EXPECT_DOUBLE_EQ(*run.measured.step_time_s, 1.5);
+  EXPECT_DOUBLE_EQ(*run.measured.peak_bytes, 40.0 * 1073741824.0);
+  EXPECT_EQ(run.scenario.frameworks.at(0).name, "megatron-core");
+}
+
+TEST(Runs, MicroBatchFollowsFromAccumulationWhereItIsNotStated) {
+  const MeasuredRun run = Row().set("micro_batch", "").set("grad_accum", "8").run();
+  EXPECT_EQ(run.scenario.plan->micro_batch, 2);  // 64 / (8 x DP 4)
+  EXPECT_THAT(Row().set("micro_batch", "").reason(), HasSubstr("micro batch"));
+}
+
+TEST(Runs, RowsThatSayTooLittleAreSkippedWithTheReason) {
+  EXPECT_THAT(Row().set("seq_len", "").reason(), HasSubstr("seq_len"));
+  EXPECT_THAT(Row().set("layers", "").reason(), HasSubstr("architecture"));
+  EXPECT_THAT(Row().set("gpu", "Abacus").reason(), HasSubstr("Abacus"));
+  EXPECT_THAT(Row().set("n_gpus", "3").set("gpus_per_node", "2").reason(), HasSubstr("nodes"));
+  EXPECT_THAT(Row().set("tp", "3").reason(), HasSubstr("divide"));
+  EXPECT_THAT(Row().set("hidden", "-4").reason(), HasSubstr("hidden"));
+  EXPECT_THAT(Row().set("hidden", "1e999").reason(), HasSubstr("hidden"));
+  EXPECT_THAT(Row().set("notes", "LoRA rank 8").reason(), HasSubstr("LoRA"));
+}
+
+TEST(Runs, AnOutOfMemoryRowIsKnown) {
+  EXPECT_TRUE(Row().set("notes", "OUTCOME=OOM; died").run().measured.out_of_memory);
+}
+
+TEST(Runs, AForeignHeaderIsRefused) {
+  const auto table = read_runs("a,b\n1,2\n", "x.csv");
+  ASSERT_FALSE(table.has_value());
+  EXPECT_THAT(to_text(table.error()), HasSubstr("x.csv:1"));
+}
+
+TEST(Runs, ARecordOfWrongWidthIsSkipped) {
+  const auto table =
+      read_runs("id,measured_step_time_s,global_batch,seq_len\nr,1,2\n", "x.csv");
+  ASSERT_TRUE(table.has_value());
+  ASSERT_THAT(table->skipped, SizeIs(1));
+  EXPECT_THAT(table->skipped[0].reason, HasSubstr("fields"));
+}
+
+TEST(Runs, PublishedNamesFindTheirCatalogueModel) {
+  EXPECT_EQ(catalogue_name_of("DeepSeek V3 671B"), "deepseek-v3");
+  EXPECT_EQ(catalogue_name_of("deepseekv2-4L"), "deepseek-v2");
+  EXPECT_EQ(catalogue_name_of("Qwen3_30B_a3B"), "qwen3-30b-a3b");
+  EXPECT_EQ(catalogue_name_of("Nemotron_3_Nano"), "");
+  EXPECT_EQ(catalogue_name_of("GPT2-Something"), "");
+}
+
+TEST(Runs, InterconnectTextsGiveNicsAndLinks) {
+  const auto device = find_device("H100");
+  ASSERT_TRUE(device.has_value());
+  const auto cluster = [&](std::string_view text) {
+    ClusterSpec c = typical_cluster(*device, 2, 8);
+    apply_interconnect(text, c);
+    return c.topology;
+  };
+  const double gigabit = 1e9 / 8;
+  EXPECT_EQ(cluster("NVLink8+4x100Gb/s RoCE per node").nics_per_node, 4);
+  EXPECT_DOUBLE_EQ(cluster("NVLink8+4x100Gb/s RoCE per node").nic_bandwidth.value, 100 * gigabit);
+  EXPECT_DOUBLE_EQ(cluster("1600Gb/s RoCE per node").nic_bandwidth.value, 200 * gigabit);
+  EXPECT_DOUBLE_EQ(cluster("NVLink8+400Gb/s IB per GPU").nic_bandwidth.value, 400 * gigabit);
+  // A remark in brackets is not a statement.
+  EXPECT_DOUBLE_EQ(cluster("IB 400Gb/s (ports per node unstated)").nic_bandwidth.value,
+                   400 * gigabit);
+  EXPECT_EQ(cluster("NVL72 + IB").scale_up_size, 72);
+  EXPECT_DOUBLE_EQ(cluster("NVLink 400GB/s (A800)").scale_up_bandwidth.value, 200e9);
+}
+
+TEST(Runs, PrecisionTextsAreUnderstood) {
+  EXPECT_EQ(*precision_of_run("fp8-hybrid(delayed)"), Precision::fp8);
+  EXPECT_EQ(*precision_of_run("fp8-cs"), Precision::fp8_current);
+  EXPECT_EQ(*precision_of_run("mxfp8"), Precision::mxfp8);
+  EXPECT_EQ(*precision_of_run("nvfp4"), Precision::nvfp4);
+  EXPECT_EQ(*precision_of_run("fp16/bf16 mixed (unstated)"), Precision::fp16);
+  EXPECT_FALSE(precision_of_run("posit8").has_value());
+}
+
+TEST(Runs, RecomputeTextsAreUnderstood) {
+  EXPECT_EQ(recompute_of_run("full")->granularity, RecomputeGranularity::full);
+  EXPECT_EQ(simulator::to_text(*recompute_of_run("selective(attention core)")), "core_attn");
+  EXPECT_EQ(simulator::to_text(*recompute_of_run("selective(layernorm,moe_act)")),
+            "layernorm+moe_act");
+  EXPECT_FALSE(recompute_of_run("selective(tea leaves)").has_value());
+}
+
+TEST(Runs, MemoryDefinitionsAreReadFromTheirClause) {
+  EXPECT_EQ(memory_definition("x; memory = max over ranks of max_memory_allocated, reserved 70 GiB"),
+            MemoryDefinition::allocated);
+  EXPECT_EQ(memory_definition("memory = reserved peak logged by torchtitan"),
+            MemoryDefinition::reserved);
+  EXPECT_EQ(memory_definition("memory = nvidia-smi of first/last node"), MemoryDefinition::device);
+  EXPECT_EQ(memory_definition("memory = max_memory_allocated of the last global rank"),
+            MemoryDefinition::allocated_last_rank);
+}
+
+/// A scored run with these times; the plan does not matter.
+ScoredRun scored(const Run& run, double predicted_s) {
+  ScoredRun s{&run, RunPrediction{}, {}, {}};
+  s.prediction->step_time_s = predicted_s;
+  s.prediction->low_s = 0.9 * predicted_s;
+  s.prediction->high_s = 1.1 * predicted_s;
+  return s;
+}
+
+TEST(RunScores, AreTheClosedFormsOfTheirRows) {
+  std::vector<MeasuredRun> runs(4);
+  const double measured[] = {1.0, 2.0, 3.0, 4.0}, predicted[] = {1.05, 1.0, 3.3, 3.0};
+  std::vector<ScoredRun> all;
+  for (std::size_t i = 0; i < 4; ++i) {
+    runs[i].id = "r" + std::to_string(i);
+    runs[i].source = "s";
+    runs[i].problem = "p";
+    runs[i].measured.step_time_s = measured[i];
+    all.push_back(scored(runs[i], predicted[i]));
+  }
+  const auto scores = score_runs(all, {{"r9", "s", "why", 3}});
+  ASSERT_THAT(scores, SizeIs(2));  // the source and all
+  const SourceScore& s = scores[0];
+  EXPECT_EQ(s.skipped, 1);
+  EXPECT_NEAR(s.time.mape, (0.05 + 0.5 + 0.1 + 0.25) / 4, 1e-12);
+  EXPECT_NEAR(s.time.bias, (0.05 - 0.5 + 0.1 - 0.25) / 4, 1e-12);
+  EXPECT_NEAR(s.time.median, (0.1 + 0.25) / 2, 1e-12);
+  EXPECT_EQ(s.time.worst_id, "r1");
+  EXPECT_NEAR(s.time.coverage_90, 0.5, 1e-12);
+  // The second plan is predicted fastest: 2 s where 1 s was to be had.
+  EXPECT_EQ(s.regret.groups, 1);
+  EXPECT_NEAR(s.regret.mean, 1.0, 1e-12);
+  // Predicted ranks 2 1 4 3 against 1 2 3 4: rho = 1 - 6 * 4 / (4 * 15).
+  EXPECT_NEAR(s.regret.rho, 0.6, 1e-12);
+}
+
+TEST(Spreadsheet, ReproducesTheRunThatItWasFittedOn) {
+  const MeasuredRun known = Row().run();
+  const Spreadsheet sheet = Spreadsheet::fit({known});
+  EXPECT_NEAR(*sheet.step_time_s(known), 1.5, 1e-12);
+  // Twice the batch: twice the work, a smaller bubble: (1 + 1/8) -> (1 + 1/16).
+  const MeasuredRun larger = Row().set("global_batch", "128").run();
+  EXPECT_NEAR(*sheet.step_time_s(larger), 3.0 * (1 + 1.0 / 16) / (1 + 1.0 / 8), 1e-12);
+  // Full recomputation: 4/3 of the work.
+  const MeasuredRun full = Row().set("recompute", "full").run();
+  EXPECT_NEAR(*sheet.step_time_s(full), 2.0, 1e-12);
+  EXPECT_FALSE(sheet.step_time_s(Row().set("precision", "mxfp8").run()).has_value());
+}
+
+}  // namespace
+}  // namespace foreplan::scenarios
