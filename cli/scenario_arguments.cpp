@@ -18,15 +18,19 @@ void ScenarioArguments::declare(CLI::App& app) {
   }
 }
 
-Result<scenarios::Scenario> ScenarioArguments::read(scenarios::Purpose purpose) const {
+std::vector<scenarios::GivenOption> ScenarioArguments::given() const {
   const auto all = scenarios::options();
   std::vector<scenarios::GivenOption> given;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (given_[i]->count() > 0) given.push_back({&all[i], values_[i]});
   }
+  return given;
+}
+
+Result<scenarios::Scenario> ScenarioArguments::read(scenarios::Purpose purpose) const {
   std::optional<std::filesystem::path> file;
   if (file_option_->count() > 0) file = file_;
-  return scenarios::read_scenario(file, given, purpose);
+  return scenarios::read_scenario(file, given(), purpose);
 }
 
 }  // namespace foreplan::cli

@@ -48,12 +48,15 @@ std::unique_ptr<Verb> make_show();
 std::unique_ptr<Verb> make_calibrate();
 std::unique_ptr<Verb> make_validate();
 std::unique_ptr<Verb> make_import();
+std::unique_ptr<Verb> make_bench();
 
 /// Options that stand for scenario keys, and the scenario file itself.
 class ScenarioArguments {
  public:
   void declare(CLI::App& app);
   [[nodiscard]] Result<scenarios::Scenario> read(scenarios::Purpose purpose) const;
+  /// The options that were given; a scenario file counts as none.
+  [[nodiscard]] std::vector<scenarios::GivenOption> given() const;
 
  private:
   std::string file_;

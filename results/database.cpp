@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -197,6 +198,13 @@ void Statement::bind_value(std::string_view value) {
                             SQLITE_UTF8));
 }
 
+void Statement::bind_value(const std::vector<double>& values) {
+  static_assert(std::endian::native == std::endian::little, "blobs are little-endian");
+  const void* bytes = values.empty() ? "" : static_cast<const void*>(values.data());
+  check(sqlite3_bind_blob64(statement_.get(), ++bound_, bytes, values.size() * sizeof(double),
+                            SQLITE_TRANSIENT));
+}
+
 void Statement::bind_value(std::nullopt_t) { check(sqlite3_bind_null(statement_.get(), ++bound_)); }
 
 bool Statement::step() {
@@ -254,6 +262,14 @@ void Statement::read(int index, std::string& value) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), index));
   const int size = sqlite3_column_bytes(statement_.get(), index);
   value.assign(text != nullptr ? text : "", static_cast<std::size_t>(size));
+}
+
+void Statement::read(int index, std::vector<double>& values) const {
+  require_value(index);
+  const void* bytes = sqlite3_column_blob(statement_.get(), index);
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), index));
+  values.resize(size / sizeof(double));
+  if (!values.empty()) std::memcpy(values.data(), bytes, values.size() * sizeof(double));
 }
 
 std::size_t Statement::position(int index, std::span<const std::string_view> allowed) const {

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 struct sqlite3_stmt;
 
@@ -101,6 +102,7 @@ class Statement {
   void bind_value(std::string_view value);
   void bind_value(const std::string& value) { bind_value(std::string_view{value}); }
   void bind_value(const char* value) { bind_value(std::string_view{value}); }
+  void bind_value(const std::vector<double>& values);  ///< a blob of little-endian float64
   void bind_value(std::nullopt_t);
   template <int S, int B, int F>
   void bind_value(Quantity<S, B, F> value) {
@@ -128,6 +130,7 @@ class Statement {
   void read(int index, bool& value) const;
   void read(int index, double& value) const;
   void read(int index, std::string& value) const;
+  void read(int index, std::vector<double>& values) const;
   template <int S, int B, int F>
   void read(int index, Quantity<S, B, F>& value) const {
     read(index, value.value);

@@ -2,9 +2,10 @@
 
 #include "results/measurement_store.hpp"
 
-#include "results/content_hash.hpp"
+#include "results/bench_store.hpp"
 #include "results/measurement_fields.hpp"
 #include "results/measurement_text.hpp"
+#include "results/measurement_writer.hpp"
 #include "results/store.hpp"
 
 #include <fmt/format.h>
@@ -14,49 +15,8 @@
 namespace foreplan::results {
 namespace {
 
-enum class OriginId : std::int64_t {};
-enum class ImportId : std::int64_t {};
-
 const std::string kStoring = "store measurements";
 const std::string kReading = "read measurements";
-
-std::string origin_hash(const MeasurementOrigin& origin) {
-  std::string content;
-  each_field(origin, [&](std::string_view name, const std::string& value) {
-    content += fmt::format("{}={}:{}\n", name, value.size(), value);
-  });
-  return sha256_hex(content);
-}
-
-template <class Row>
-std::string row_hash(std::string& scratch, const Row& row, const MeasurementOrigin& origin) {
-  // Half of the digest tells any number of rows apart that a disk can hold.
-  constexpr std::size_t kDigits = 32;
-  scratch.clear();
-  append_content(scratch, row, origin);
-  return sha256_hex(scratch).substr(0, kDigits);
-}
-
-/// The ids of all origins of the set, in its order; those that are new are stored.
-std::vector<OriginId> origin_ids(const Database& database, const MeasurementSet& set) {
-  Statement insert = database.prepare(
-      kStoring, fmt::format("INSERT INTO measurement_origin (content_hash, {}) VALUES (?, {}) "
-                            "ON CONFLICT (content_hash) DO NOTHING",
-                            columns<MeasurementOrigin>(), parameters<MeasurementOrigin>()));
-  Statement find =
-      database.prepare(kStoring, "SELECT id FROM measurement_origin WHERE content_hash = ?");
-  std::vector<OriginId> ids;
-  ids.reserve(set.origins.size());
-  for (const MeasurementOrigin& origin : set.origins) {
-    const std::string hash = origin_hash(origin);
-    insert.bind(hash);
-    bind_row(insert, origin).run();
-    FOREPLAN_ASSERT(find.bind(hash).step(), "an origin just stored must be found");
-    ids.push_back(find.column<OriginId>(0));
-    find.reset();
-  }
-  return ids;
-}
 
 std::vector<ImportId> log_imports(const Database& database, std::span<const ImportRow> files) {
   Statement insert = database.prepare(kStoring, R"(
@@ -72,27 +32,6 @@ std::vector<ImportId> log_imports(const Database& database, std::span<const Impo
     ids.push_back(ImportId{database.last_insert_id()});
   }
   return ids;
-}
-
-template <class Row>
-void insert_rows(const Database& database, const MeasurementSet& set,
-                 std::span<const OriginId> origins, std::span<const ImportId> imports,
-                 std::vector<std::int64_t>& added) {
-  Statement insert = database.prepare(
-      kStoring,
-      fmt::format("INSERT INTO {} (content_hash, origin, import, line, {}, time_s, samples, flags) "
-                  "VALUES (?, ?, ?, ?, {}, ?, ?, ?) ON CONFLICT (content_hash) DO NOTHING",
-                  RowTraits<Row>::kTable, columns<Row>(), parameters<Row>()));
-  std::string scratch;
-  for (const Row& row : rows_of<Row>(set)) {
-    FOREPLAN_ASSERT(row.file < imports.size(), "a stored measurement must come from a logged file");
-    FOREPLAN_ASSERT(row.line > 0, "and from one of its lines");
-    insert.bind(row_hash(scratch, row, set.origin_of(row)), origins[row.origin], imports[row.file],
-                std::int64_t{row.line});
-    bind_row(insert, row);
-    insert.bind(row.time, row.samples, text(row.flags)).run();
-    added[row.file] += database.changed_rows();
-  }
 }
 
 /// "WHERE ..." of a filter and its values, in order.
@@ -112,6 +51,9 @@ class RowReader {
   RowReader(const Database& database, const MeasurementFilter& filter) : database_(database) {
     where_.require("device", filter.device);
     where_.require("source", filter.source);
+    if (!filter.synthetic && filter.source != kSyntheticSource) {
+      where_.clause += fmt::format(" AND source <> '{}'", kSyntheticSource);
+    }
     read_origins();
   }
 
@@ -182,10 +124,8 @@ class RowReader {
 std::vector<std::int64_t> Store::store_measurements(const MeasurementSet& set,
                                                     std::span<const ImportRow> files) {
   Transaction transaction(database_, kStoring);
-  const auto origins = origin_ids(database_, set);
   const auto imports = log_imports(database_, files);
-  std::vector<std::int64_t> added(files.size(), 0);
-  for_each_kind([&]<class Row>() { insert_rows<Row>(database_, set, origins, imports, added); });
+  std::vector<std::int64_t> added = write_measurements(database_, set, imports);
   Statement update =
       database_.prepare(kStoring, "UPDATE measurement_import SET added = ? WHERE id = ?");
   for (std::size_t i = 0; i < files.size(); ++i) update.bind(added[i], imports[i]).run();

@@ -20,6 +20,7 @@ struct ImportRow {
 struct MeasurementFilter {
   std::optional<MeasurementKind> kind{};
   std::string device{}, source{};
+  bool synthetic = false;  ///< with rows of made-up devices, which no fit may take for measured
 };
 
 }  // namespace foreplan::results

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -16,6 +17,7 @@ namespace foreplan::scenarios {
 namespace {
 
 constexpr std::string_view kFolder = "scenarios/devices";
+constexpr const char* kOwnFolder = "FOREPLAN_DEVICES";  // environment variable
 constexpr int kMostDevicesPerNode = 256;
 constexpr int kMostDevicesPerDomain = 4096;
 
@@ -212,9 +214,30 @@ CatalogueEntry read_entry(const std::filesystem::path& file) {
   return {file, file.stem().string(), {}};  // its mistakes are told when it is asked for by name
 }
 
+/// Adds the device files of the folder that FOREPLAN_DEVICES names, if it is set: machines that
+/// their owner described, such as the host that a bench measured.
+Result<void> add_own_devices(std::vector<std::filesystem::path>& files) {
+  const char* folder = std::getenv(kOwnFolder);
+  if (folder == nullptr || *folder == '\0') return {};
+  std::error_code failed;
+  std::vector<std::filesystem::path> own;
+  for (std::filesystem::directory_iterator it(folder, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    if (it->path().extension() == ".yaml") own.push_back(it->path());
+  }
+  if (failed) {
+    return fail(fmt::format("{} is {}, which cannot be listed: {}", kOwnFolder, in_quotes(folder),
+                            failed.message()));
+  }
+  std::sort(own.begin(), own.end());
+  files.insert(files.end(), own.begin(), own.end());
+  return {};
+}
+
 Result<std::vector<CatalogueEntry>> read_catalogue() {
-  const auto files = data_files(std::filesystem::path{kFolder}, ".yaml");
+  auto files = data_files(std::filesystem::path{kFolder}, ".yaml");
   if (!files) return fail(files.error());
+  if (const auto added = add_own_devices(*files); !added) return fail(added.error());
   std::vector<CatalogueEntry> entries;
   entries.reserve(files->size());
   for (const auto& file : *files) entries.push_back(read_entry(file));

@@ -1,5 +1,6 @@
 #pragma once
-// Devices: one YAML file each in scenarios/devices, named like the device in lower case.
+// Devices: one YAML file each in scenarios/devices, named like the device in lower case, and in the
+// folder of one's own that the environment variable FOREPLAN_DEVICES names.
 
 #include "core/device.hpp"
 #include "core/document.hpp"
@@ -21,7 +22,7 @@ namespace foreplan::scenarios {
 /// Reads a device file. Fails with every mistake in it, each with its line.
 [[nodiscard]] Result<DeviceSpec> read_device(const std::filesystem::path& file);
 
-/// Names of the shipped devices, sorted. Fails if the catalogue is not found.
+/// Names of the shipped devices and of one's own, sorted. Fails if the catalogue is not found.
 [[nodiscard]] Result<std::vector<std::string>> device_names();
 
 /// A device by its name, by one of its aliases (both in any case) or by the path of a device file.

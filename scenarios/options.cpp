@@ -20,7 +20,7 @@ std::span<const Option> options() {
       Option{"--expert-imbalance", "training.expert_imbalance", number,
              "tokens at the busiest expert rank over the mean"},
       Option{"--framework", "framework", texts, "megatron-core, torchtitan, deepspeed, ..."},
-      Option{"--precision", "precision", texts, "bf16, fp16, fp8"},
+      Option{"--precision", "precision", texts, "bf16, fp16, fp8, fp32"},
       Option{"--gpus", "search.gpus", numbers, "GPUs to use, at most the cluster's"},
       Option{"--tp", "search.tp", numbers, "tensor parallel degrees"},
       Option{"--pp", "search.pp", numbers, "pipeline parallel degrees"},

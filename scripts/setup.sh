@@ -1,7 +1,9 @@
 #!/bin/sh
 # Installs the Debian or Ubuntu packages that foreplan needs and that are missing. Asks nothing.
 #
-#   scripts/setup.sh [GROUP...]     GROUP: build, test, lint, fuzz; default: build test lint fuzz
+#   scripts/setup.sh [GROUP...]     GROUP: build, host, test, lint, fuzz; default: all of them
+#
+# `host` is for measuring processors (oneDNN, Open MPI); everything else builds without it.
 #
 # As root it calls apt-get itself, else through sudo where sudo needs no password. CUDA is not
 # installed; without a toolkit all but GPU measurements builds. Exit code 3 if packages are missing
@@ -10,6 +12,7 @@ set -u
 
 build_packages="g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libyaml-cpp-dev libfmt-dev
   libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
+host_packages="libdnnl-dev libopenmpi-dev openmpi-bin"
 test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3"
 lint_packages="python3 clang-format-16 clang-tidy-16"
 fuzz_packages="clang-16 libclang-rt-16-dev"
@@ -21,10 +24,11 @@ packages_of() {
   for group in "$@"; do
     case $group in
       build) echo $build_packages ;;
+      host) echo $host_packages ;;
       test) echo $test_packages ;;
       lint) echo $lint_packages ;;
       fuzz) echo $fuzz_packages ;;
-      *) say "unknown group '$group'; groups: build, test, lint, fuzz"; return 2 ;;
+      *) say "unknown group '$group'; groups: build, host, test, lint, fuzz"; return 2 ;;
     esac
   done
 }
@@ -44,7 +48,7 @@ $package
   done
 }
 
-[ $# -gt 0 ] || set -- build test lint fuzz
+[ $# -gt 0 ] || set -- build host test lint fuzz
 packages=$(packages_of "$@") || exit 2
 
 if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then

@@ -52,7 +52,8 @@ Search::Search(const StepModel& model, const SearchSpace& space)
         ++impossible_shapes_;
         continue;
       }
-      Shape shape{pp, vpp, stage_layout(*model.job().model, pp, vpp), 1};
+      Shape shape{pp, vpp,
+                  stage_layout(*model.job().model, pp, vpp, model.job().training.mtp_depth), 1};
       for (const auto& stage : shape.layout)
         shape.largest_chunk = std::max<int>(shape.largest_chunk, stage.largest_chunk);
       shapes_.push_back(std::move(shape));

@@ -32,6 +32,7 @@ struct Invocation {
   Output output = Output::caught;
   std::optional<rlim_t> most_file_bytes{};  ///< no file may grow beyond this
   std::vector<std::string> environment{};   ///< "NAME=value", beside PATH and FOREPLAN_DATA
+  const char* program = FOREPLAN_PROGRAM;
 };
 
 struct Outcome {
@@ -82,7 +83,7 @@ class RunningProgram {
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
 
-  void kill() const { ::kill(child_, SIGKILL); }
+  void kill(int signal = SIGKILL) const { ::kill(child_, signal); }
 
   Outcome wait() {
     int status = 0;
@@ -113,7 +114,7 @@ class RunningProgram {
       if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(kCouldNotStart);
     }
     if (::chdir(invocation.folder.c_str()) != 0) ::_exit(kCouldNotStart);
-    ::execve(FOREPLAN_PROGRAM, argv, envp);
+    ::execve(invocation.program, argv, envp);
     ::_exit(kCouldNotStart);
   }
 

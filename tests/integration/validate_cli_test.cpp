@@ -8,11 +8,17 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 namespace foreplan::testing_program {
 namespace {
 
 using ::testing::HasSubstr;
+
+std::string text_of_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 Outcome run_foreplan(std::vector<std::string> arguments) {
   return RunningProgram({.arguments = std::move(arguments)}).wait();
@@ -55,12 +61,91 @@ TEST(CalibrateProgram, AnUnknownDeviceIsBadInputAndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(out));
 }
 
-TEST(RecommendProgram, AProfileThatIsNotShippedSaysHowToMakeOne) {
-  const Outcome outcome = run_foreplan(
-      {"recommend", "--model", "llama3-8b", "--cluster", "8xRTX-4090", "--sequence-length",
-       "2048 tokens", "--global-batch", "8 sequences", "--profile", "calibrated"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("foreplan calibrate --device RTX-4090"));
+TEST(RecommendProgram, ADeviceWithoutMeasurementsIsDerivedFromARelativeAndSaysSo) {
+  const Outcome outcome = run_foreplan({"simulate", "--model", "llama3-8b", "--cluster", "2x8xH800",
+                                        "--sequence-length", "2048 tokens", "--global-batch",
+                                        "32 sequences", "--tp", "8", "--profile", "calibrated"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("calibrated:H800-SXM5 derived from H100-SXM5-80GB"));
+}
+
+TEST(CalibrateProgram, PlansMeasurementsForAScenario) {
+  const std::string file = ::testing::TempDir() + "/bench.yaml";
+  const Outcome outcome =
+      run_foreplan({"calibrate", "--plan-measurements", "5", "--scenario",
+                    FOREPLAN_SOURCE_DIR "/scenarios/llama3-8b-8xh100.yaml", "--out", file});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto lines = lines_of(text_of_file(file));
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_EQ(lines[0], "foreplan_bench: 1");
+  EXPECT_EQ(lines[1], "device: \"H100-SXM5-80GB\"");
+  EXPECT_EQ(lines[2], "points:");
+  for (std::size_t i = 3; i < lines.size(); ++i) {
+    EXPECT_THAT(lines[i], ::testing::MatchesRegex(
+                              "  - .op: [a-z_]+, .*reason: \"[0-9.]+ % of step time, .*\".$"));
+  }
+}
+
+TEST(CalibrateProgram, ReportsErrorsAblationAndExtrapolationAndDrawsThem) {
+  const std::string page = ::testing::TempDir() + "/l40s.html";
+  const Outcome outcome =
+      run_foreplan({"calibrate", "--device", "L40S", "--folds", "2", "--report", page});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"worst shape", "What each part buys", "core + residual", "Extrapolation",
+                           "in range: median"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+  const std::string html = text_of_file(page);
+  std::size_t plots = 0;
+  for (std::size_t at = html.find("<svg"); at != std::string::npos; at = html.find("<svg", at + 1))
+    ++plots;
+  EXPECT_EQ(plots, 8u);  // two for each of four models
+  for (const char* foreign : {"<script", "http:", "https:", "<link", "@import"})
+    EXPECT_EQ(html.find(foreign), std::string::npos) << foreign;
+  EXPECT_THAT(html, HasSubstr("prefers-color-scheme: dark"));
+  EXPECT_FALSE(std::filesystem::exists("l40s.json"));  // a report alone writes no profile
+}
+
+TEST(CalibrateProgram, OptionsThatDoNotGoTogetherAreBadInput) {
+  EXPECT_EQ(run_foreplan({"calibrate"}).exit_code, 2);
+  EXPECT_EQ(run_foreplan({"calibrate", "--device", "H100", "--prior", "H200"}).exit_code, 2);
+  EXPECT_EQ(run_foreplan({"calibrate", "--plan-measurements", "5"}).exit_code, 2);
+  const Outcome other =
+      run_foreplan({"calibrate", "--device", "A100-80", "--plan-measurements", "5", "--scenario",
+                    FOREPLAN_SOURCE_DIR "/scenarios/llama3-8b-8xh100.yaml"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("is not the device of"));
+}
+
+TEST(CalibrateProgram, OwnRowsOfADeviceOfOnesOwnMoveTheNamedPrior) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / "own_devices";
+  fs::create_directories(folder);
+  std::string sheet = text_of_file(FOREPLAN_SOURCE_DIR "/scenarios/devices/h100-sxm5-80gb.yaml");
+  const auto start = sheet.find("H100-SXM5-80GB");
+  sheet.replace(start, std::string_view("H100-SXM5-80GB").size(), "MyGPU");
+  const auto aliases = sheet.find("aliases:");
+  if (aliases != std::string::npos) sheet.erase(aliases, sheet.find('\n', aliases) - aliases + 1);
+  write_file(folder / "mygpu.yaml", sheet);
+  std::string table = "gpu,op,m,n,k,batch,dtype_in,layout,time_us,library\n";
+  for (int i = 1; i <= 12; ++i)
+    table += "MyGPU,gemm," + std::to_string(1024 * i) + ",8192,8192,1,bf16,TN," +
+             std::to_string(260 * i) + ",mine\n";
+  write_file(folder / "rows.csv", table);
+  const std::vector<std::string> environment = {"FOREPLAN_DEVICES=" + folder.string()};
+  const auto run = [&](std::vector<std::string> arguments) {
+    return run_program(
+        {.arguments = std::move(arguments), .folder = folder, .environment = environment});
+  };
+  fs::remove(folder / "own.db");
+  const Outcome imported = run({"import", "rows.csv", "--db", "own.db"});
+  EXPECT_EQ(imported.exit_code, 0) << imported.out << imported.err;
+  const Outcome outcome = run({"calibrate", "--device", "MyGPU", "--database", "own.db", "--prior",
+                               "H100", "--out", "mygpu.json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("12 GEMM"));
+  EXPECT_THAT(outcome.out, HasSubstr("move the profile of H100-SXM5-80GB by +"));
+  EXPECT_TRUE(fs::exists(folder / "mygpu.json"));
 }
 
 }  // namespace

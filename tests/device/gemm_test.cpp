@@ -1,0 +1,137 @@
+// Every product of cuBLASLt on the device of this machine, against the product in double precision: types,
+// layouts, sums into C, bias, GELU, scales, batches and experts, by the heuristic and tuned. What the
+// library or the device does not offer is skipped with the reason.
+
+#include "kernels/cuda/gemm_registry.hpp"
+#include "kernels/operand_values.hpp"
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace foreplan::kernels {
+namespace {
+
+using Parameters = std::map<std::string, std::int64_t>;
+
+struct Asked {
+  std::string name;
+  Pass pass;
+  GemmShape shape;
+  DType in, out;
+  Parameters parameters;
+};
+
+std::vector<Asked> questions() {
+  std::vector<Asked> all;
+  const GemmShape odd{257, 384, 520, 1}, batch{64, 128, 96, 3};
+  for (const Pass pass : {Pass::forward, Pass::dgrad, Pass::wgrad}) {
+    const std::string suffix = "_" + std::string(name(pass));
+    for (const DType type : {DType::fp32, DType::tf32, DType::fp16, DType::bf16}) {
+      const DType out = type == DType::tf32 ? DType::fp32 : type;
+      all.push_back({std::string(name(type)) + suffix, pass, odd, type, out, {}});
+      all.push_back({std::string(name(type)) + suffix + "_batch", pass, batch, type, out, {}});
+    }
+    all.push_back({"bf16_into_fp32" + suffix, pass, odd, DType::bf16, DType::fp32, {{"accumulate", 1}}});
+    const GemmShape bytes{256, 384, 512, 1};
+    all.push_back({"e4m3" + suffix, pass, bytes, DType::fp8_e4m3, DType::bf16, {}});
+    all.push_back({"e5m2" + suffix, pass, bytes, DType::fp8_e5m2, DType::bf16, {}});
+    for (const std::int64_t block : {32, 128}) {
+      all.push_back({"e4m3_block" + std::to_string(block) + suffix, pass, bytes, DType::fp8_e4m3,
+                     DType::bf16, {{"block", block}}});
+    }
+  }
+  all.push_back({"nvfp4", Pass::forward, {256, 384, 512, 1}, DType::fp4_e2m1, DType::bf16, {{"block", 16}}});
+  for (const DType type : {DType::fp16, DType::bf16}) {
+    const std::string start(name(type));
+    all.push_back({start + "_bias", Pass::forward, odd, type, type, {{"bias", 1}}});
+    all.push_back({start + "_gelu", Pass::forward, odd, type, type, {{"gelu", 1}}});
+    all.push_back({start + "_bias_gelu", Pass::forward, odd, type, type, {{"bias", 1}, {"gelu", 1}}});
+  }
+  return all;
+}
+
+void check(cudaError_t status, const char* call) {
+  if (status != cudaSuccess) {
+    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(status));
+  }
+}
+
+struct Free {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+using Memory = std::unique_ptr<void, Free>;
+Memory allocate(std::size_t bytes) {
+  void* made = nullptr;
+  check(cudaMalloc(&made, std::max<std::size_t>(bytes, 1)), "cudaMalloc");
+  return Memory(made);
+}
+
+/// First output that differs from the reference by more than it may; empty if none does.
+std::string disagreement(const Case& made) {
+  std::vector<std::vector<double>> values;
+  std::vector<Memory> memory;
+  std::vector<void*> buffers;
+  for (const Operand& operand : made.operands) {
+    values.push_back(initial_values(operand, values.size() + 1));
+    std::vector<std::byte> bytes(operand.bytes());
+    encode(values.back(), operand.storage, bytes.data());
+    memory.push_back(allocate(bytes.size()));
+    buffers.push_back(memory.back().get());
+    check(cudaMemcpy(buffers.back(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  const Memory workspace = allocate(made.workspace_bytes);
+  made.launch(buffers, workspace.get(), nullptr);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::vector<std::span<double>> spans(values.begin(), values.end());
+  made.reference(spans);
+  const Operand& c = made.operands.back();
+  std::vector<std::byte> bytes(c.bytes());
+  check(cudaMemcpy(bytes.data(), buffers.back(), bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  std::vector<double> got(values.back().size());
+  decode(bytes.data(), c.storage, got);
+  const Agreement agreement = compare(c, got, values.back());
+  return agreement.worst > 1 ? agreement.message : "";
+}
+
+class DeviceGemm : public testing::TestWithParam<Asked> {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess) GTEST_SKIP() << "no device: " << cudaGetErrorString(status);
+    if (count == 0) GTEST_SKIP() << "no device";
+    const auto library = cuda::gemm_library();
+    if (!library.reason.empty()) GTEST_SKIP() << library.reason;
+  }
+};
+
+TEST_P(DeviceGemm, AgreesWithItsReference) {
+  const Asked& asked = GetParam();
+  int compared = 0;
+  std::string refusal;
+  for (const Kernel* const kernel : cuda::gemm_kernels()) {
+    const auto made = kernel->make({.op = std::string(kernel->op), .pass = asked.pass, .shape = asked.shape,
+                                    .input = asked.in, .output = asked.out,
+                                    .parameters = asked.parameters});
+    if (!made) {
+      refusal = to_text(made.error());
+      continue;
+    }
+    ++compared;
+    EXPECT_EQ(disagreement(*made), "") << kernel->op << "/" << kernel->variant << ", " << made->algorithm;
+  }
+  if (compared == 0) GTEST_SKIP() << refusal;
+}
+
+INSTANTIATE_TEST_SUITE_P(CublasLt, DeviceGemm, testing::ValuesIn(questions()),
+                         [](const testing::TestParamInfo<Asked>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace foreplan::kernels

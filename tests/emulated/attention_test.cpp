@@ -1,0 +1,315 @@
+// Attention kernels on the emulated device: their own device code, instruction by instruction,
+// against the reference in double.
+
+#include "kernels/cuda/registry.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/operand_values.hpp"
+#include "kernels/reference/attention_case.hpp"
+#include "tests/cuda_emulator/async_mode.hpp"
+#include "tests/cuda_emulator/engine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace foreplan::kernels {
+namespace {
+
+using cuda_emulator::Completion;
+using cuda_emulator::Order;
+using Values = std::map<std::string, std::vector<double>, std::less<>>;
+
+const Kernel& attention(std::string_view variant) {
+  for (const Kernel* const kernel : cuda::kernels()) {
+    if (kernel->op == "attention" && kernel->variant == variant) return *kernel;
+  }
+  throw std::runtime_error("not registered: attention/" + std::string(variant));
+}
+
+/// How the emulated device behaves; a right kernel is right under any.
+struct Device {
+  Order order = Order::forward;
+  Completion completion = Completion::late;
+};
+constexpr Device kDevices[] = {{Order::forward, Completion::late},
+                               {Order::backward, Completion::at_once},
+                               {Order::shuffled, Completion::late},
+                               {Order::unfair, Completion::late},
+                               {Order::unfair, Completion::at_once}};
+
+/// Every operand after a launch. `given` replaces the inputs of those names.
+Values run(const Case& made, const Device& device, const Values& given = {}) {
+  cuda_emulator::set_order(device.order);
+  cuda_emulator::set_completion(device.completion);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<void*> buffers;
+  std::uint64_t seed = 0;
+  for (const Operand& operand : made.operands) {
+    const auto replaced = given.find(operand.name);
+    const auto values = replaced != given.end() && !operand.is_output()
+                            ? replaced->second
+                            : initial_values(operand, ++seed);
+    memory.emplace_back(operand.bytes());
+    encode(values, operand.storage, memory.back().data());
+    buffers.push_back(memory.back().data());
+  }
+  std::vector<std::byte> workspace(made.workspace_bytes, std::byte{0xff});
+  made.launch(buffers, workspace.data(), nullptr);
+  Values after;
+  for (std::size_t i = 0; i < made.operands.size(); ++i) {
+    std::vector<double> values(static_cast<std::size_t>(made.operands[i].elements));
+    decode(memory[i].data(), made.operands[i].storage, values);
+    after[std::string(made.operands[i].name)] = std::move(values);
+  }
+  return after;
+}
+
+/// What the reference makes of the same inputs.
+Values expected(const Case& made, const Values& inputs) {
+  Values all = inputs;
+  std::vector<std::span<double>> spans;
+  for (const Operand& operand : made.operands) {
+    spans.emplace_back(all.find(operand.name)->second);
+  }
+  made.reference(spans);
+  return all;
+}
+
+/// Root mean square of the error over that of the values: about the rounding unit for a right
+/// kernel whatever the size of the values, about 1 for a wrong one.
+double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(error / size);
+}
+
+/// Two roundings of relative size u (a probability or a score's gradient, and the result), each
+/// with the standard deviation u / sqrt(3), and again as much for sums that partly cancel.
+double allowed_error(DType type) {
+  return 2 * std::sqrt(2.0 / 3) * (type == DType::bf16 ? 0x1p-8 : 0x1p-11);
+}
+
+void expect_agreement(const Case& made, const Values& got, const Values& want, DType type) {
+  for (const Operand& operand : made.operands) {
+    if (!operand.is_output()) continue;
+    const auto& values = got.find(operand.name)->second;
+    const auto& right = want.find(operand.name)->second;
+    const Agreement agreement = compare(operand, values, right);
+    EXPECT_LE(agreement.worst, 1) << agreement.message;
+    EXPECT_LE(relative_error(values, right),
+              operand.storage == Storage::fp32 ? 1e-5 : allowed_error(type))
+        << operand.name;
+  }
+}
+
+Question question(const AttentionShape& shape, Pass pass, DType type = DType::bf16,
+                  int ragged = 0) {
+  return {.op = "attention",
+          .pass = pass,
+          .shape = shape,
+          .input = type,
+          .output = type,
+          .parameters = {{"ragged", ragged}}};
+}
+
+struct Example {
+  const char* name;
+  AttentionShape shape;
+  DType type = DType::bf16;
+  int ragged = 0;
+};
+void PrintTo(const Example& example, std::ostream* to) { *to << example.name; }
+
+// Lengths around and off the tile sizes of 48 to 128, and several heads per KV head.
+const Example kExamples[] = {
+    {"one_query_one_key",
+     {.batch = 1,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 1,
+      .kv_len = 1,
+      .head_dim_qk = 64,
+      .head_dim_v = 64,
+      .causal = false}},
+    {"dim_64_causal_gqa",
+     {.batch = 1,
+      .heads_q = 4,
+      .heads_kv = 2,
+      .q_len = 197,
+      .kv_len = 197,
+      .head_dim_qk = 64,
+      .head_dim_v = 64}},
+    {"dim_64_six_tiles",
+     {.batch = 1,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 20,
+      .kv_len = 700,
+      .head_dim_qk = 64,
+      .head_dim_v = 64}},
+    {"dim_64_full_longer_keys",
+     {.batch = 2,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 65,
+      .kv_len = 261,
+      .head_dim_qk = 64,
+      .head_dim_v = 64,
+      .causal = false},
+     DType::fp16},
+    {"dim_128_causal_gqa",
+     {.batch = 1,
+      .heads_q = 2,
+      .heads_kv = 1,
+      .q_len = 261,
+      .kv_len = 261,
+      .head_dim_qk = 128,
+      .head_dim_v = 128}},
+    {"dim_128_causal_decode_like",
+     {.batch = 1,
+      .heads_q = 2,
+      .heads_kv = 1,
+      .q_len = 3,
+      .kv_len = 300,
+      .head_dim_qk = 128,
+      .head_dim_v = 128},
+     DType::fp16},
+    {"dim_128_causal_more_queries_than_keys",
+     {.batch = 1,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 200,
+      .kv_len = 70,
+      .head_dim_qk = 128,
+      .head_dim_v = 128}},
+    {"dim_128_ragged",
+     {.batch = 3,
+      .heads_q = 2,
+      .heads_kv = 2,
+      .q_len = 150,
+      .kv_len = 150,
+      .head_dim_qk = 128,
+      .head_dim_v = 128},
+     DType::bf16,
+     1},
+    {"dim_128_window",
+     {.batch = 1,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 330,
+      .kv_len = 330,
+      .head_dim_qk = 128,
+      .head_dim_v = 128,
+      .window = 70}},
+    {"mla_192_128_causal",
+     {.batch = 1,
+      .heads_q = 2,
+      .heads_kv = 2,
+      .q_len = 140,
+      .kv_len = 140,
+      .head_dim_qk = 192,
+      .head_dim_v = 128}},
+    {"dim_256_causal",
+     {.batch = 1,
+      .heads_q = 2,
+      .heads_kv = 1,
+      .q_len = 133,
+      .kv_len = 133,
+      .head_dim_qk = 256,
+      .head_dim_v = 256}},
+    {"dim_256_full_fp16",
+     {.batch = 1,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 64,
+      .kv_len = 128,
+      .head_dim_qk = 256,
+      .head_dim_v = 256,
+      .causal = false},
+     DType::fp16},
+    {"dim_72_padded",
+     {.batch = 1,
+      .heads_q = 1,
+      .heads_kv = 1,
+      .q_len = 130,
+      .kv_len = 129,
+      .head_dim_qk = 72,
+      .head_dim_v = 72,
+      .causal = false}},
+};
+
+class Attention : public testing::TestWithParam<Example> {
+ protected:
+  void check(const Kernel& kernel, Pass pass) {
+    const Example& example = GetParam();
+    const auto made = kernel.make(question(example.shape, pass, example.type, example.ragged));
+    ASSERT_TRUE(made) << to_text(made.error());
+    for (const Device& device : kDevices) {
+      SCOPED_TRACE("thread order " + std::to_string(static_cast<int>(device.order)));
+      const Values got = run(*made, device);
+      expect_agreement(*made, got, expected(*made, got), example.type);
+      if (HasFailure()) return;
+    }
+  }
+};
+
+TEST_P(Attention, MmaForwardAgreesWithReference) { check(attention("mma"), Pass::forward); }
+TEST_P(Attention, MmaBackwardAgreesWithReference) { check(attention("mma"), Pass::dgrad); }
+TEST_P(Attention, WgmmaForwardAgreesWithReference) { check(attention("wgmma"), Pass::forward); }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention, testing::ValuesIn(kExamples),
+                         [](const auto& shape) { return shape.param.name; });
+
+TEST(AttentionGradients, OfTheKernelsTogetherAreThoseOfTheFunction) {
+  const AttentionShape shape{.batch = 1,
+                             .heads_q = 2,
+                             .heads_kv = 1,
+                             .q_len = 90,
+                             .kv_len = 90,
+                             .head_dim_qk = 64,
+                             .head_dim_v = 64};
+  const auto forward = attention("mma").make(question(shape, Pass::forward));
+  const auto backward = attention("mma").make(question(shape, Pass::dgrad));
+  ASSERT_TRUE(forward && backward);
+  const Values saved = run(*forward, kDevices[0]);
+  const Values got = run(*backward, kDevices[0], saved);
+  // Out and log-sum-exp in double: what is compared then holds the forward pass's errors too.
+  Values exact = got;
+  const auto layout = reference::attention_problem(question(shape, Pass::forward))->layout;
+  reference::attention_forward(layout, {exact["q"], exact["k"], exact["v"]}, exact["out"],
+                               exact["lse"]);
+  const Values want = expected(*backward, exact);
+  for (const char* const name : {"d_q", "d_k", "d_v"}) {
+    EXPECT_LE(relative_error(got.at(name), want.at(name)), 2 * allowed_error(DType::bf16)) << name;
+  }
+}
+
+TEST(AttentionVariants, RefuseInWordsWhatTheyAreNotCompiledFor) {
+  const AttentionShape shape{.batch = 1,
+                             .heads_q = 1,
+                             .heads_kv = 1,
+                             .q_len = 8,
+                             .kv_len = 8,
+                             .head_dim_qk = 320,
+                             .head_dim_v = 64};
+  for (const char* const variant : {"mma", "wgmma"}) {
+    const auto made = attention(variant).make(question(shape, Pass::forward));
+    ASSERT_FALSE(made) << variant;
+    EXPECT_THAT(to_text(made.error()), testing::HasSubstr("found 320 and 64"));
+  }
+  const auto gradients = attention("wgmma").make(question(shape, Pass::dgrad));
+  ASSERT_FALSE(gradients);
+  EXPECT_THAT(to_text(gradients.error()), testing::HasSubstr("forward pass only"));
+}
+
+}  // namespace
+}  // namespace foreplan::kernels
