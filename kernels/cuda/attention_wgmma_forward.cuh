@@ -11,11 +11,11 @@
 // Bound: tensor cores; the exponentials (16 a clock and SM) come close at head dimension 64.
 // Not measured.
 //
-//   head dims    keys/tile   threads   shared memory
-//    64,  64        128        384        81 KiB
-//   128, 128        128        384       161 KiB
-//   192, 128        128        384       209 KiB
-//   256, 256         64        384       193 KiB
+//   head dims    keys/tile   threads   shared memory, and 72 bytes of barriers
+//    64,  64        128        384        80 KiB
+//   128, 128        128        384       160 KiB
+//   192, 128        128        384       208 KiB
+//   256, 256         64        384       192 KiB
 // 168 registers a thread at launch, 24 and 240 after the exchange; nothing spills (nvcc 13.0).
 
 #include "kernels/cuda/attention_softmax.cuh"

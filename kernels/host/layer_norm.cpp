@@ -70,10 +70,11 @@ void add_backward(Case& made, const Layouts& at) {
   const dnnl::layer_normalization_backward::primitive_desc description(
       {dnnl::prop_kind::backward, at.x, at.x, at.row_numbers, kEpsilon, kFlags}, attributes(),
       cpu(), forward_description(at));
+  // The shift is in no gradient, but the library asks for one.
   const auto operation = std::make_shared<const Operation>(
       dnnl::layer_normalization_backward(description), description,
       Operation::Layouts{{DNNL_ARG_SRC, at.x}, {DNNL_ARG_SCALE, at.weights},
-                         {DNNL_ARG_DIFF_DST, at.x}, {DNNL_ARG_MEAN, at.row_numbers},
+                         {DNNL_ARG_SHIFT, at.weights}, {DNNL_ARG_DIFF_DST, at.x}, {DNNL_ARG_MEAN, at.row_numbers},
                          {DNNL_ARG_VARIANCE, at.row_numbers}, {DNNL_ARG_DIFF_SRC, at.x},
                          {DNNL_ARG_DIFF_SCALE, at.weights}, {DNNL_ARG_DIFF_SHIFT, at.weights}});
   made.algorithm = operation->algorithm();
@@ -85,7 +86,7 @@ void add_backward(Case& made, const Layouts& at) {
       variance[r] = 1 / (rstd[r] * rstd[r]) - kEpsilon;
     }
     with_fp32(b[1], at, [&](float* gain) {
-      operation->run({b[0], gain, b[2], b[3], variance.data(), b[5], b[6], b[7]});
+      operation->run({b[0], gain, gain, b[2], b[3], variance.data(), b[5], b[6], b[7]});
     });
   };
 }

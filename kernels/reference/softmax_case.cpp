@@ -41,9 +41,10 @@ Result<Case> softmax(const Question& question) {
   Case made;
   made.work = activation_work(q.shape, q.pass, q.input, 1);
   if (q.is_forward()) {
+    // Exponentials may lie in the output, in its own type, until their sum is known.
+    const double exponential = rounding(storage) + 2 * kFastMathError;
     made.operands = {input("x", q.elements(), storage),
-                     output("y", q.elements(), storage, 0,
-                            sum_error(q.shape.cols, 1) + 2 * kFastMathError)};
+                     output("y", q.elements(), storage, 0, sum_error(q.shape.cols, 1) + exponential)};
     made.reference = [cols](Values v) { forward(v, cols); };
   } else {
     // Probabilities of about 1 / cols; their product with dy is a sum of terms of that size.

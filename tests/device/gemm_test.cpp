@@ -130,8 +130,8 @@ TEST_P(DeviceGemm, AgreesWithItsReference) {
   if (compared == 0) GTEST_SKIP() << refusal;
 }
 
-INSTANTIATE_TEST_SUITE_P(CublasLt, DeviceGemm, testing::ValuesIn(questions()),
-                         [](const testing::TestParamInfo<Asked>& info) { return info.param.name; });
+std::string test_name(const testing::TestParamInfo<Asked>& tested) { return tested.param.name; }
+INSTANTIATE_TEST_SUITE_P(CublasLt, DeviceGemm, testing::ValuesIn(questions()), test_name);
 
 }  // namespace
 }  // namespace foreplan::kernels
