@@ -32,7 +32,8 @@ bool halve_largest(std::initializer_list<std::int64_t*> sizes) {
 
 bool fits(const GemmShape& s) {
   return 2 * product({s.m, s.n, s.k, s.batch}) <= kMostCheckedFlops &&
-         static_cast<double>(s.batch) * (product({s.m, s.k}) + product({s.k, s.n}) + product({s.m, s.n})) <=
+         static_cast<double>(s.batch) *
+                 (product({s.m, s.k}) + product({s.k, s.n}) + product({s.m, s.n})) <=
              kMostCheckedElements;
 }
 bool cut(GemmShape& s) {

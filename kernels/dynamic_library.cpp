@@ -25,7 +25,8 @@ void add_matches(std::vector<std::string>& files, const std::string& pattern) {
 
 std::vector<std::string> library_files(const LibraryName& name) {
   const std::string file{name.file};
-  if (std::string named = variable(std::string{name.variable}.c_str()); !named.empty()) return {named};
+  if (std::string named = variable(std::string{name.variable}.c_str()); !named.empty())
+    return {named};
   std::vector<std::string> files = {file};
   for (const std::string& root : {variable("CUDA_HOME"), variable("CUDA_PATH"),
                                   std::string{"/usr/local/cuda"}, std::string{"/opt/cuda"}}) {
@@ -38,7 +39,8 @@ std::vector<std::string> library_files(const LibraryName& name) {
        {variable("VIRTUAL_ENV"), variable("CONDA_PREFIX"), home.empty() ? home : home + "/.local",
         std::string{"/usr/local"}, std::string{"/usr"}}) {
     if (root.empty()) continue;
-    add_matches(files, root + "/lib/python3*/*-packages/" + std::string{name.wheel_folder} + "/" + file);
+    add_matches(files,
+                root + "/lib/python3*/*-packages/" + std::string{name.wheel_folder} + "/" + file);
   }
   return files;
 }

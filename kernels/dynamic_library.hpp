@@ -1,6 +1,6 @@
 #pragma once
-// Shared libraries found and opened at run time, so that one program starts on machines that have them
-// and on machines that do not, and says in words what is missing.
+// Shared libraries found and opened at run time, so that one program starts on machines that have
+// them and on machines that do not, and says in words what is missing.
 
 #include <cstddef>
 #include <string>
@@ -11,14 +11,16 @@ namespace foreplan::kernels {
 
 /// Where a library may be.
 struct LibraryName {
-  std::string_view file;      ///< "libnccl.so.2"
-  std::string_view variable;  ///< environment variable that names the file; it is then the only place
+  std::string_view file;  ///< "libnccl.so.2"
+  std::string_view
+      variable;  ///< environment variable that names the file; it is then the only place
   /// Folder below site-packages in which Python wheels put it ("nvidia/*/lib"; a pattern of glob).
   std::string_view wheel_folder;
 };
 
-/// Files to try, in order: what the variable names, or else the loader's own search, the folders of a
-/// CUDA toolkit, and Python environments ($VIRTUAL_ENV, $CONDA_PREFIX, the user's and the system's).
+/// Files to try, in order: what the variable names, or else the loader's own search, the folders of
+/// a CUDA toolkit, and Python environments ($VIRTUAL_ENV, $CONDA_PREFIX, the user's and the
+/// system's).
 [[nodiscard]] std::vector<std::string> library_files(const LibraryName& name);
 
 /// A library that is open for the rest of the process.

@@ -56,16 +56,19 @@ note() {
   [ "$2" != failed ] || failed=1
 }
 
-# Runs a command with its output in the part's log. Prints the last line of it where it fails.
+# Runs a command with its output in the part's log, at most an hour: a part that hangs shall not keep the
+# others from running. `timeout` ends what the command has started, too.
 run() {
   part=$1
   shift
   started=$(date +%s)
-  "$@" >"$out/logs/$part.log" 2>&1
+  timeout -k 20 3600 "$@" >"$out/logs/$part.log" 2>&1
   code=$?
+  [ $code -ne 124 ] || echo "no end after an hour" >>"$out/logs/$part.log"
   took=$(($(date +%s) - started))
   return $code
 }
+# The last line that says something.
 last_line() { sed -n '/[^[:space:]]/h; ${g;p;}' "$out/logs/$1.log" | cut -c 1-200; }
 
 # ---- The programs: given, built before, or built now.

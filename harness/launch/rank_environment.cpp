@@ -21,7 +21,8 @@ constexpr Launcher kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
     {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_ID"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE",
+     "SLURM_JOB_ID"},
 };
 
 constexpr int kMostRanks = 1'000'000;
@@ -40,8 +41,9 @@ class Reader {
     // "8(x2)" is what Slurm writes for eight tasks on each of two nodes.
     const bool whole = stop == end || *stop == '(';
     if (error == std::errc{} && whole && value >= least && value <= most) return value;
-    errors.push_back({fmt::format("{} is not a number from {} to {}", in_quotes(*text), least, most),
-                      {{}, 0, 0, name}});
+    errors.push_back(
+        {fmt::format("{} is not a number from {} to {}", in_quotes(*text), least, most),
+         {{}, 0, 0, name}});
     return std::nullopt;
   }
 
@@ -104,8 +106,8 @@ Result<RankPlace> rank_place(const Variables& variable) {
     if (place.world_size == 1) return RankPlace{};
     if (place.rank >= place.world_size || place.local_rank >= place.local_size ||
         place.local_size > place.world_size) {
-      return fail(fmt::format("{} says rank {} of {}, on its node {} of {}", launcher.name, place.rank,
-                              place.world_size, place.local_rank, place.local_size));
+      return fail(fmt::format("{} says rank {} of {}, on its node {} of {}", launcher.name,
+                              place.rank, place.world_size, place.local_rank, place.local_size));
     }
     if (std::string missing = find_master(launcher, variable, place); !missing.empty()) {
       return fail(std::move(missing), {{}, 0, 0, "MASTER_ADDR"});

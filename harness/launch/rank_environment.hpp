@@ -14,7 +14,7 @@ struct RankPlace {
   int rank = 0, world_size = 1;
   int local_rank = 0, local_size = 1;  ///< on this node
   std::string master_host = "127.0.0.1";
-  int master_port = 0;  ///< where rank 0 listens
+  int master_port = 0;   ///< where rank 0 listens
   std::string launcher;  ///< "torchrun", "mpirun", "srun"; empty = a lone process
 };
 
@@ -23,12 +23,12 @@ using Variables = std::function<std::optional<std::string>(const char*)>;
 [[nodiscard]] std::optional<std::string> process_variable(const char* name);
 
 /// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE (torchrun); OMPI_COMM_WORLD_* (Open MPI);
-/// PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH, Intel MPI); SLURM_PROCID, SLURM_NTASKS,
-/// SLURM_LOCALID, SLURM_NTASKS_PER_NODE (srun), in this order; MASTER_ADDR and MASTER_PORT
-/// in all cases. Without MASTER_ADDR rank 0 is looked for on this machine if all ranks are here and on
-/// the first host of SLURM_NODELIST otherwise; without MASTER_PORT the port follows from the job's
-/// number. Fails for numbers that are none or do not go together, and where rank 0 cannot be found.
-/// A job step of one task (an interactive shell of Slurm) is a lone process.
+/// PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH, Intel MPI); SLURM_PROCID,
+/// SLURM_NTASKS, SLURM_LOCALID, SLURM_NTASKS_PER_NODE (srun), in this order; MASTER_ADDR and
+/// MASTER_PORT in all cases. Without MASTER_ADDR rank 0 is looked for on this machine if all ranks
+/// are here and on the first host of SLURM_NODELIST otherwise; without MASTER_PORT the port follows
+/// from the job's number. Fails for numbers that are none or do not go together, and where rank 0
+/// cannot be found. A job step of one task (an interactive shell of Slurm) is a lone process.
 [[nodiscard]] Result<RankPlace> rank_place(const Variables& variable);
 
 /// The first host of a list of Slurm ("gpu[03-05,9],login1" -> "gpu03").

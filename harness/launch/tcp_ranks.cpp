@@ -30,12 +30,13 @@ struct Greeting {
 };
 
 [[noreturn]] void broken(const std::string& what) {
-  throw std::runtime_error("ranks: " + what + (errno != 0 ? fmt::format(": {}", std::strerror(errno)) : ""));
+  throw std::runtime_error("ranks: " + what +
+                           (errno != 0 ? fmt::format(": {}", std::strerror(errno)) : ""));
 }
 
 Time deadline_after(Seconds patience) {
   return Steady::now() + std::chrono::duration_cast<Steady::duration>(
-                            std::chrono::duration<double>(patience.value));
+                             std::chrono::duration<double>(patience.value));
 }
 
 /// Answers are small and waited for; a lost peer shows at last by the time limits.
@@ -102,7 +103,8 @@ Socket listening_socket(int port, int others) {
   if (socket.descriptor() < 0) broken("no socket");
   ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   errno = 0;
-  if (::bind(socket.descriptor(), address, length) != 0 || ::listen(socket.descriptor(), others) != 0) {
+  if (::bind(socket.descriptor(), address, length) != 0 ||
+      ::listen(socket.descriptor(), others) != 0) {
     broken(fmt::format("rank 0 cannot listen on port {} (set MASTER_PORT to a free one)", port));
   }
   return socket;
@@ -113,7 +115,8 @@ Socket connected(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), fmt::format("{}", port).c_str(), &hints, &found) != 0) return Socket{};
+  if (::getaddrinfo(host.c_str(), fmt::format("{}", port).c_str(), &hints, &found) != 0)
+    return Socket{};
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     Socket socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol));
@@ -147,7 +150,8 @@ void TcpRanks::listen_for_others(Seconds patience) {
   others_.resize(static_cast<std::size_t>(place_.world_size - 1));
   const Time deadline = deadline_after(patience);
   for (int missing = place_.world_size - 1; missing > 0;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Steady::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Steady::now());
     pollfd waiting{.fd = socket.descriptor(), .events = POLLIN, .revents = 0};
     errno = 0;
     if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0) {
@@ -160,16 +164,18 @@ void TcpRanks::listen_for_others(Seconds patience) {
     configure(other.descriptor(), Seconds{1});
     Greeting greeting;
     const std::uint64_t magic = greeting.magic;
-    if (!receive_all(other.descriptor(), &greeting, sizeof greeting) || greeting.magic != magic) continue;
+    if (!receive_all(other.descriptor(), &greeting, sizeof greeting) || greeting.magic != magic)
+      continue;
     if (greeting.world_size != place_.world_size || greeting.rank < 1 ||
         greeting.rank >= place_.world_size) {
       errno = 0;
-      broken(fmt::format("a process says that it is rank {} of {}, this is rank 0 of {}", greeting.rank,
-                         greeting.world_size, place_.world_size));
+      broken(fmt::format("a process says that it is rank {} of {}, this is rank 0 of {}",
+                         greeting.rank, greeting.world_size, place_.world_size));
     }
     Socket& seat = others_[static_cast<std::size_t>(greeting.rank - 1)];
     errno = 0;
-    if (seat.descriptor() >= 0) broken(fmt::format("two processes say that they are rank {}", greeting.rank));
+    if (seat.descriptor() >= 0)
+      broken(fmt::format("two processes say that they are rank {}", greeting.rank));
     configure(other.descriptor(), patience);
     seat = std::move(other);
     --missing;
@@ -183,7 +189,8 @@ void TcpRanks::call_root(Seconds patience) {
   while (root.descriptor() < 0) {
     errno = 0;
     if (Steady::now() > deadline) {
-      broken(fmt::format("rank 0 does not answer at {} port {}", place_.master_host, place_.master_port));
+      broken(fmt::format("rank 0 does not answer at {} port {}", place_.master_host,
+                         place_.master_port));
     }
     std::this_thread::sleep_for(kPause);
     root = connected(place_.master_host, place_.master_port);

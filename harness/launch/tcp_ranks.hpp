@@ -24,8 +24,9 @@ class Socket {
   int descriptor_;
 };
 
-/// A few microseconds per exchange on one machine: for agreements between batches, not inside of them.
-/// Every call throws std::runtime_error when another rank has gone or says nothing for `patience`.
+/// A few microseconds per exchange on one machine: for agreements between batches, not inside of
+/// them. Every call throws std::runtime_error when another rank has gone or says nothing for
+/// `patience`.
 class TcpRanks final : public RankGroup {
  public:
   /// Meets the others: rank 0 listens, the others call until it answers, at most `patience`. Throws

@@ -1,5 +1,6 @@
-// Products through cuBLASLt: fp32, tf32, fp16, bf16, fp8 and NVFP4 operands, fp32 sums. Which code runs is
-// the library's choice: the first that its heuristic proposes, or the fastest of those it proposes.
+// Products through cuBLASLt: fp32, tf32, fp16, bf16, fp8 and NVFP4 operands, fp32 sums. Which code
+// runs is the library's choice: the first that its heuristic proposes, or the fastest of those it
+// proposes.
 
 #include "kernels/cuda/gemm_cublaslt_product.hpp"
 #include "kernels/cuda/gemm_registry.hpp"
@@ -58,7 +59,8 @@ class Places {
 /// `products` launches of `problem`, which is one of them, one after another.
 Result<Case> make_case(const GemmProblem& whole, const GemmProblem& problem, std::size_t products,
                        Choice choice) {
-  if (const std::string& reason = CublasLt::instance().why_not(); !reason.empty()) return fail(reason);
+  if (const std::string& reason = CublasLt::instance().why_not(); !reason.empty())
+    return fail(reason);
   Case made = reference::gemm_case(whole);
   try {
     auto product = CublasLtProduct::make(problem, choice, [&] {
@@ -90,7 +92,8 @@ Result<Case> make_gemm(const Question& question) {
   return make_case(*problem, *problem, 1, choice);
 }
 
-/// As frameworks without a grouped kernel do it: a product per expert, each of the mean number of rows.
+/// As frameworks without a grouped kernel do it: a product per expert, each of the mean number of
+/// rows.
 template <Choice choice>
 Result<Case> make_grouped(const Question& question) {
   const auto whole = reference::gemm_problem(question, kInputs);
@@ -107,20 +110,22 @@ extern const Kernel kGemm{.op = "gemm",
                           .summary = "products by the first choice of cuBLASLt's heuristic",
                           .parameters = reference::gemm_parameters(),
                           .make = make_gemm<Choice::heuristic>};
-extern const Kernel kGemmTuned{.op = "gemm",
-                               .variant = "cublaslt_tuned",
-                               .summary = "products by the fastest of what cuBLASLt's heuristic proposes",
-                               .parameters = reference::gemm_parameters(),
-                               .make = make_gemm<Choice::fastest>};
+extern const Kernel kGemmTuned{
+    .op = "gemm",
+    .variant = "cublaslt_tuned",
+    .summary = "products by the fastest of what cuBLASLt's heuristic proposes",
+    .parameters = reference::gemm_parameters(),
+    .make = make_gemm<Choice::fastest>};
 extern const Kernel kGroupedGemm{.op = "grouped_gemm",
                                  .variant = "cublaslt",
                                  .summary = "one product per expert, each as gemm/cublaslt",
                                  .parameters = reference::gemm_parameters(),
                                  .make = make_grouped<Choice::heuristic>};
-extern const Kernel kGroupedGemmTuned{.op = "grouped_gemm",
-                                      .variant = "cublaslt_tuned",
-                                      .summary = "one product per expert, each as gemm/cublaslt_tuned",
-                                      .parameters = reference::gemm_parameters(),
-                                      .make = make_grouped<Choice::fastest>};
+extern const Kernel kGroupedGemmTuned{
+    .op = "grouped_gemm",
+    .variant = "cublaslt_tuned",
+    .summary = "one product per expert, each as gemm/cublaslt_tuned",
+    .parameters = reference::gemm_parameters(),
+    .make = make_grouped<Choice::fastest>};
 
 }  // namespace foreplan::kernels::cuda

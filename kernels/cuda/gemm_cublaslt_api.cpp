@@ -29,8 +29,9 @@ const CublasLt& CublasLt::instance() {
 
 CublasLt::CublasLt() : library_(kName), why_not_(library_.why_not()) {
   if (!library_.loaded()) return;
-#define FOREPLAN_FIND(function) \
-  if (!library_.find(function, #function)) why_not_ += (why_not_.empty() ? "" : ", ") + std::string{#function};
+#define FOREPLAN_FIND(function)            \
+  if (!library_.find(function, #function)) \
+    why_not_ += (why_not_.empty() ? "" : ", ") + std::string{#function};
   FOREPLAN_CUBLASLT_FUNCTIONS(FOREPLAN_FIND)
 #undef FOREPLAN_FIND
   if (!why_not_.empty()) {

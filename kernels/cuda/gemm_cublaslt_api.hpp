@@ -10,21 +10,21 @@
 namespace foreplan::kernels::cuda {
 
 /// Functions of the library, by the types of its header.
-#define FOREPLAN_CUBLASLT_FUNCTIONS(F)   \
-  F(cublasLtGetVersion)                  \
-  F(cublasLtGetStatusName)               \
-  F(cublasLtCreate)                      \
-  F(cublasLtMatmul)                      \
-  F(cublasLtMatmulDescCreate)            \
-  F(cublasLtMatmulDescDestroy)           \
-  F(cublasLtMatmulDescSetAttribute)      \
-  F(cublasLtMatrixLayoutCreate)          \
-  F(cublasLtMatrixLayoutDestroy)         \
-  F(cublasLtMatrixLayoutSetAttribute)    \
-  F(cublasLtMatmulPreferenceCreate)      \
-  F(cublasLtMatmulPreferenceDestroy)     \
+#define FOREPLAN_CUBLASLT_FUNCTIONS(F)    \
+  F(cublasLtGetVersion)                   \
+  F(cublasLtGetStatusName)                \
+  F(cublasLtCreate)                       \
+  F(cublasLtMatmul)                       \
+  F(cublasLtMatmulDescCreate)             \
+  F(cublasLtMatmulDescDestroy)            \
+  F(cublasLtMatmulDescSetAttribute)       \
+  F(cublasLtMatrixLayoutCreate)           \
+  F(cublasLtMatrixLayoutDestroy)          \
+  F(cublasLtMatrixLayoutSetAttribute)     \
+  F(cublasLtMatmulPreferenceCreate)       \
+  F(cublasLtMatmulPreferenceDestroy)      \
   F(cublasLtMatmulPreferenceSetAttribute) \
-  F(cublasLtMatmulAlgoGetHeuristic)      \
+  F(cublasLtMatmulAlgoGetHeuristic)       \
   F(cublasLtMatmulAlgoConfigGetAttribute)
 
 class CublasLt {

@@ -52,7 +52,8 @@ cudaDataType data_type(DType type) {
 /// Block scales came to the library in parts.
 bool has_blocks(int block) {
   constexpr int kMicroScaling = 120800, kSquares = 120900;
-  return block == 0 || (block == 128 ? CUBLAS_VERSION >= kSquares : CUBLAS_VERSION >= kMicroScaling);
+  return block == 0 ||
+         (block == 128 ? CUBLAS_VERSION >= kSquares : CUBLAS_VERSION >= kMicroScaling);
 }
 
 }  // namespace
@@ -74,9 +75,8 @@ CublasLtProduct::Layout CublasLtProduct::layout(cudaDataType type, std::int64_t 
                 "cublasLtMatrixLayoutCreate");
   Layout owned(made, library.cublasLtMatrixLayoutDestroy);
   const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
-    library.check(
-        library.cublasLtMatrixLayoutSetAttribute(made, attribute, &value, sizeof value),
-        "cublasLtMatrixLayoutSetAttribute");
+    library.check(library.cublasLtMatrixLayoutSetAttribute(made, attribute, &value, sizeof value),
+                  "cublasLtMatrixLayoutSetAttribute");
   };
   set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
   set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * cols);
@@ -138,8 +138,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> CublasLtProduct::proposals(int most
   const CublasLt& library = CublasLt::instance();
   cublasLtMatmulPreference_t made = nullptr;
   library.check(library.cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
-  const Owned<cublasLtMatmulPreferenceOpaque_t> preference(
-      made, library.cublasLtMatmulPreferenceDestroy);
+  const Owned<cublasLtMatmulPreferenceOpaque_t> preference(made,
+                                                           library.cublasLtMatmulPreferenceDestroy);
   library.check(
       library.cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                    &workspace_bytes_, sizeof workspace_bytes_),
@@ -149,8 +149,10 @@ std::vector<cublasLtMatmulHeuristicResult_t> CublasLtProduct::proposals(int most
   const cublasStatus_t status = library.cublasLtMatmulAlgoGetHeuristic(
       library.handle(), description_.get(), first_.get(), second_.get(), result_.get(),
       result_.get(), made, most, found.data(), &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) count = 0;
-  else library.check(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+    count = 0;
+  else
+    library.check(status, "cublasLtMatmulAlgoGetHeuristic");
   found.resize(static_cast<std::size_t>(count));
   std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
   return found;
@@ -160,19 +162,21 @@ Result<CublasLtProduct> CublasLtProduct::make(const reference::GemmProblem& prob
                                               const std::vector<std::size_t>& operand_bytes) {
   const std::string version = CublasLt::instance().version();
   if (!has_blocks(problem.block)) {
-    return fail(fmt::format("scales per {} elements need a newer cuBLASLt than the {} that this "
-                            "program was built with", problem.block, CUBLAS_VERSION));
+    return fail(
+        fmt::format("scales per {} elements need a newer cuBLASLt than the {} that this "
+                    "program was built with",
+                    problem.block, CUBLAS_VERSION));
   }
   CublasLtProduct product(problem);
   const auto found = product.proposals(choice == Choice::fastest ? kMostProposals : 1);
   if (found.empty()) {
-    return fail(fmt::format("cuBLASLt {} has no algorithm for {} {} x {} to {}{} on compute "
-                            "capability {}.{}",
-                            version, problem.layout(), name(problem.a), name(problem.b),
-                            name(problem.output),
-                            problem.block > 0 ? fmt::format(" with scales per {}", problem.block) : "",
-                            attribute_of_device(cudaDevAttrComputeCapabilityMajor),
-                            attribute_of_device(cudaDevAttrComputeCapabilityMinor)));
+    return fail(fmt::format(
+        "cuBLASLt {} has no algorithm for {} {} x {} to {}{} on compute "
+        "capability {}.{}",
+        version, problem.layout(), name(problem.a), name(problem.b), name(problem.output),
+        problem.block > 0 ? fmt::format(" with scales per {}", problem.block) : "",
+        attribute_of_device(cudaDevAttrComputeCapabilityMajor),
+        attribute_of_device(cudaDevAttrComputeCapabilityMinor)));
   }
   product.chosen_ = found.front().algo;
   if (found.size() > 1) product.choose_fastest(found, operand_bytes);
@@ -217,8 +221,12 @@ void CublasLtProduct::choose_fastest(const std::vector<cublasLtMatmulHeuristicRe
   void* const workspace = allocate(workspace_bytes_);
   const reference::GemmOperands at = reference::operands_of(problem_);
   const auto place = [&](int i) { return i < 0 ? nullptr : buffers[static_cast<std::size_t>(i)]; };
-  const ProductBuffers places{.a = place(at.a), .b = place(at.b), .scale_a = place(at.scale_a),
-                              .scale_b = place(at.scale_b), .bias = place(at.bias), .c = place(at.c)};
+  const ProductBuffers places{.a = place(at.a),
+                              .b = place(at.b),
+                              .scale_a = place(at.scale_a),
+                              .scale_b = place(at.scale_b),
+                              .bias = place(at.bias),
+                              .c = place(at.c)};
   float best = std::numeric_limits<float>::infinity(), spent = 0;
   cublasLtMatmulAlgo_t fastest = chosen_;
   tried_ = 0;
@@ -244,12 +252,11 @@ void CublasLtProduct::launch(const ProductBuffers& buffers, void* workspace, Str
   }
   if (problem_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, buffers.bias);
   const float one = 1, added = problem_.accumulate ? 1.0F : 0.0F;
-  library.check(
-      library.cublasLtMatmul(library.handle(), description_.get(), &one, buffers.b, first_.get(),
-                             buffers.a, second_.get(), &added, buffers.c, result_.get(), buffers.c,
-                             result_.get(), &chosen_, workspace, workspace_bytes_,
-                             static_cast<cudaStream_t>(stream)),
-      "cublasLtMatmul");
+  library.check(library.cublasLtMatmul(library.handle(), description_.get(), &one, buffers.b,
+                                       first_.get(), buffers.a, second_.get(), &added, buffers.c,
+                                       result_.get(), buffers.c, result_.get(), &chosen_, workspace,
+                                       workspace_bytes_, static_cast<cudaStream_t>(stream)),
+                "cublasLtMatmul");
 }
 
 std::string CublasLtProduct::algorithm() const {

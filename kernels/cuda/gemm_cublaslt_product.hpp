@@ -20,13 +20,13 @@ struct ProductBuffers {
   void* c = nullptr;
 };
 
-/// The library works on columns where we keep rows, so that it is asked for C^T = B^T A^T: our B is its
-/// first operand and our A its second.
+/// The library works on columns where we keep rows, so that it is asked for C^T = B^T A^T: our B is
+/// its first operand and our A its second.
 class CublasLtProduct {
  public:
-  /// Fails where the library has no algorithm for the problem on this device; throws std::runtime_error
-  /// where the device fails. To find the fastest algorithm it times them in memory of its own of
-  /// `operand_bytes`.
+  /// Fails where the library has no algorithm for the problem on this device; throws
+  /// std::runtime_error where the device fails. To find the fastest algorithm it times them in
+  /// memory of its own of `operand_bytes`.
   static Result<CublasLtProduct> make(const reference::GemmProblem& problem, Choice choice,
                                       const std::vector<std::size_t>& operand_bytes);
 

@@ -8,8 +8,8 @@
 
 namespace foreplan::kernels::cuda {
 
-/// Products, each with what the library's heuristic chooses ("cublaslt") and with the fastest of what it
-/// proposes ("cublaslt_tuned"). Without the library every `make` fails with the reason.
+/// Products, each with what the library's heuristic chooses ("cublaslt") and with the fastest of
+/// what it proposes ("cublaslt_tuned"). Without the library every `make` fails with the reason.
 [[nodiscard]] std::span<const Kernel* const> gemm_kernels();
 
 struct GemmLibrary {

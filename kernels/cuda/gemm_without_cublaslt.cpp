@@ -20,7 +20,8 @@ Kernel absent(std::string_view op, std::string_view variant) {
 
 }  // namespace
 
-extern const Kernel kGemm = absent("gemm", "cublaslt"), kGemmTuned = absent("gemm", "cublaslt_tuned"),
+extern const Kernel kGemm = absent("gemm", "cublaslt"),
+                    kGemmTuned = absent("gemm", "cublaslt_tuned"),
                     kGroupedGemm = absent("grouped_gemm", "cublaslt"),
                     kGroupedGemmTuned = absent("grouped_gemm", "cublaslt_tuned");
 

@@ -40,14 +40,17 @@ class GemmReader {
 
   void read_parameters() {
     const std::vector<Parameter> declared = gemm_parameters();
-    const auto value = [&](std::string_view name) { return parameter_of(question_, declared, name); };
+    const auto value = [&](std::string_view name) {
+      return parameter_of(question_, declared, name);
+    };
     for (const auto& [name, given] : question_.parameters) {
       const auto known = std::find_if(declared.begin(), declared.end(),
                                       [&](const Parameter& p) { return p.name == name; });
       expect(known != declared.end(), fmt::format("unknown parameter {}", in_quotes(name)), name);
       if (known == declared.end()) continue;
       expect(given >= known->least && given <= known->most,
-             fmt::format("{}; {} to {} ({})", given, known->least, known->most, known->meaning), name);
+             fmt::format("{}; {} to {} ({})", given, known->least, known->most, known->meaning),
+             name);
     }
     problem_.accumulate = value("accumulate") != 0;
     problem_.bias = value("bias") != 0;
@@ -79,30 +82,37 @@ class GemmReader {
     expect(std::find(inputs_.begin(), inputs_.end(), in) != inputs_.end(),
            fmt::format("input {}; takes {}", name(in), join(names)), "input");
     const bool wide = in == DType::fp32 || in == DType::tf32;
-    const bool right = problem_.output == DType::fp32 ||
-                       (!wide && (out == DType::bf16 || out == DType::fp16) &&
-                        (out == in || bytes_per_element(in) <= 1));
-    expect(right, fmt::format("output {} of input {}; gives fp32, or for 16-bit inputs the same type, "
-                              "or for narrower ones fp16 or bf16", name(out), name(in)), "output");
+    const bool right =
+        problem_.output == DType::fp32 || (!wide && (out == DType::bf16 || out == DType::fp16) &&
+                                           (out == in || bytes_per_element(in) <= 1));
+    expect(right,
+           fmt::format("output {} of input {}; gives fp32, or for 16-bit inputs the same type, "
+                       "or for narrower ones fp16 or bf16",
+                       name(out), name(in)),
+           "output");
   }
 
   void check_combinations() {
     const GemmProblem& p = problem_;
     const bool fp4 = p.a == DType::fp4_e2m1;
-    const bool allowed = fp4 ? p.block == 16
+    const bool allowed = fp4           ? p.block == 16
                          : is_fp8(p.a) ? p.block == 0 || p.block == 32 || p.block == 128
                                        : p.block == 0;
-    expect(allowed, fmt::format("block = {} with input {}; 16 with fp4_e2m1, 0, 32 or 128 with fp8, else 0",
-                                p.block, name(p.a)), "block");
-    expect(!(p.accumulate && (p.bias || p.gelu)),
-           "accumulate goes with neither bias nor gelu", "accumulate");
-    expect(p.pass == Pass::forward || (!p.bias && !p.gelu), "bias and gelu belong to the forward pass",
-           "pass");
+    expect(allowed,
+           fmt::format("block = {} with input {}; 16 with fp4_e2m1, 0, 32 or 128 with fp8, else 0",
+                       p.block, name(p.a)),
+           "block");
+    expect(!(p.accumulate && (p.bias || p.gelu)), "accumulate goes with neither bias nor gelu",
+           "accumulate");
+    expect(p.pass == Pass::forward || (!p.bias && !p.gelu),
+           "bias and gelu belong to the forward pass", "pass");
     if (!p.is_narrow()) return;
     const auto least = static_cast<std::int64_t>(kVectorBytes / bytes_per_element(p.a));
     for (const auto& [name, size] : {std::pair{"n", p.shape.n}, std::pair{"k", p.shape.k}}) {
-      expect(size % least == 0, fmt::format("{} = {} is no multiple of {}, which 16-byte rows of {} need",
-                                            name, size, least, foreplan::name(p.a)), name);
+      expect(size % least == 0,
+             fmt::format("{} = {} is no multiple of {}, which 16-byte rows of {} need", name, size,
+                         least, foreplan::name(p.a)),
+             name);
     }
   }
 
@@ -112,7 +122,8 @@ class GemmReader {
   Errors errors_;
 };
 
-/// Values of the sixteen codes of fp4 e2m1 (OCP Microscaling Formats Specification 1.0, section 5.3.3).
+/// Values of the sixteen codes of fp4 e2m1 (OCP Microscaling Formats Specification 1.0,
+/// section 5.3.3).
 double fp4_value(int code) {
   constexpr double kMagnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   return (code & 8) != 0 ? -kMagnitudes[code & 7] : kMagnitudes[code & 7];
@@ -128,7 +139,10 @@ double fp4_deviation() {
 Operand matrix(std::string_view name, std::int64_t elements, DType type, double scale) {
   // Two fp4 elements share a byte, and every byte is a pair of numbers.
   if (type == DType::fp4_e2m1) {
-    return {.name = name, .elements = elements / 2, .storage = Storage::uint8, .fill = Fill::index,
+    return {.name = name,
+            .elements = elements / 2,
+            .storage = Storage::uint8,
+            .fill = Fill::index,
             .limit = 256};
   }
   return input(name, elements, storage_of(type), Fill::normal, scale);
@@ -137,7 +151,10 @@ Operand matrix(std::string_view name, std::int64_t elements, DType type, double 
 Operand scales(std::string_view name, std::int64_t elements, int block, double value) {
   // UE8M0 has bias 127 and no mantissa; UE4M3 has bias 7 and three bits of it.
   const int exponent = std::ilogb(value);
-  Operand scale{.name = name, .elements = elements, .storage = Storage::fp32, .fill = Fill::listed,
+  Operand scale{.name = name,
+                .elements = elements,
+                .storage = Storage::fp32,
+                .fill = Fill::listed,
                 .contents = {value}};
   if (block == 32 || block == 16) {
     scale.storage = Storage::uint8;
@@ -146,8 +163,8 @@ Operand scales(std::string_view name, std::int64_t elements, int block, double v
   return scale;
 }
 
-/// Root mean square of the results before anything is added to them. Inputs are standard normal, and B
-/// is scaled so that this is 1; numbers of a byte or less would lose their mantissa that way.
+/// Root mean square of the results before anything is added to them. Inputs are standard normal,
+/// and B is scaled so that this is 1; numbers of a byte or less would lose their mantissa that way.
 double result_deviation(const GemmProblem& p) {
   if (!p.is_narrow()) return 1;
   const double input = p.a == DType::fp4_e2m1 ? fp4_deviation() : 1;
@@ -244,7 +261,11 @@ std::string GemmProblem::layout() const {
 
 std::vector<Parameter> gemm_parameters() {
   return {{.name = "accumulate", .fallback = 0, .least = 0, .most = 1, .meaning = "adds to C"},
-          {.name = "bias", .fallback = 0, .least = 0, .most = 1, .meaning = "adds a vector to each row"},
+          {.name = "bias",
+           .fallback = 0,
+           .least = 0,
+           .most = 1,
+           .meaning = "adds a vector to each row"},
           {.name = "gelu", .fallback = 0, .least = 0, .most = 1, .meaning = "GELU of the result"},
           {.name = "block",
            .fallback = 0,

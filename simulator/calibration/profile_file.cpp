@@ -17,9 +17,9 @@ using Json = nlohmann::json;
 // Raised when a profile written before can no longer be read.
 constexpr int kProfileVersion = 1;
 
-/// Six significant digits are far below the error of any model here, and halve the file. GEMM models
-/// stay whole: their trees ask on which side of a measured shape's features a query lies, so a
-/// parameter that is rounded sends such shapes the other way.
+/// Six significant digits are far below the error of any model here, and halve the file. GEMM
+/// models stay whole: their trees ask on which side of a measured shape's features a query lies, so
+/// a parameter that is rounded sends such shapes the other way.
 Json shortened(const Json& j) {
   if (j.is_number_float())
     return std::strtod(fmt::format("{:.6g}", j.get<double>()).c_str(), nullptr);

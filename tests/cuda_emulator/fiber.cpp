@@ -136,8 +136,13 @@ void Fiber::start(std::byte* stack, Entry entry, void* argument) {
   context_->stack = stack;
   context_->fake_inside = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(stack, Stacks::kBytes);  // what an abandoned fiber left behind
+  // Frames that never returned are still marked: all of an abandoned fiber, the outermost of
+  // others.
+  constexpr std::size_t kOutermost = 8 * 1024;
+  const std::size_t marked = running_ ? Stacks::kBytes : kOutermost;
+  __asan_unpoison_memory_region(stack + Stacks::kBytes - marked, marked);
 #endif
+  running_ = true;
   context_->prepare(stack, &Fiber::run, this);
 }
 
@@ -169,6 +174,7 @@ void Fiber::run(Fiber* fiber) {
                                   &fiber->context_->outer_bytes);
 #endif
   fiber->entry_(fiber->argument_);
+  fiber->running_ = false;
   fiber->suspend();
   std::abort();  // nobody resumes a fiber that has ended
 }

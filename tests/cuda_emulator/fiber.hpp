@@ -44,6 +44,7 @@ class Fiber {
   [[noreturn]] static void run(Fiber* fiber);
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
+  bool running_ = false;  ///< started and not come to its end
 };
 
 }  // namespace foreplan::cuda_emulator

@@ -1,6 +1,6 @@
-// Every product of cuBLASLt on the device of this machine, against the product in double precision: types,
-// layouts, sums into C, bias, GELU, scales, batches and experts, by the heuristic and tuned. What the
-// library or the device does not offer is skipped with the reason.
+// Every product of cuBLASLt on the device of this machine, against the product in double precision:
+// types, layouts, sums into C, bias, GELU, scales, batches and experts, by the heuristic and tuned.
+// What the library or the device does not offer is skipped with the reason.
 
 #include "kernels/cuda/gemm_registry.hpp"
 #include "kernels/operand_values.hpp"
@@ -38,21 +38,28 @@ std::vector<Asked> questions() {
       all.push_back({std::string(name(type)) + suffix, pass, odd, type, out, {}});
       all.push_back({std::string(name(type)) + suffix + "_batch", pass, batch, type, out, {}});
     }
-    all.push_back({"bf16_into_fp32" + suffix, pass, odd, DType::bf16, DType::fp32, {{"accumulate", 1}}});
+    all.push_back(
+        {"bf16_into_fp32" + suffix, pass, odd, DType::bf16, DType::fp32, {{"accumulate", 1}}});
     const GemmShape bytes{256, 384, 512, 1};
     all.push_back({"e4m3" + suffix, pass, bytes, DType::fp8_e4m3, DType::bf16, {}});
     all.push_back({"e5m2" + suffix, pass, bytes, DType::fp8_e5m2, DType::bf16, {}});
     for (const std::int64_t block : {32, 128}) {
-      all.push_back({"e4m3_block" + std::to_string(block) + suffix, pass, bytes, DType::fp8_e4m3,
-                     DType::bf16, {{"block", block}}});
+      all.push_back({"e4m3_block" + std::to_string(block) + suffix,
+                     pass,
+                     bytes,
+                     DType::fp8_e4m3,
+                     DType::bf16,
+                     {{"block", block}}});
     }
   }
-  all.push_back({"nvfp4", Pass::forward, {256, 384, 512, 1}, DType::fp4_e2m1, DType::bf16, {{"block", 16}}});
+  all.push_back(
+      {"nvfp4", Pass::forward, {256, 384, 512, 1}, DType::fp4_e2m1, DType::bf16, {{"block", 16}}});
   for (const DType type : {DType::fp16, DType::bf16}) {
     const std::string start(name(type));
     all.push_back({start + "_bias", Pass::forward, odd, type, type, {{"bias", 1}}});
     all.push_back({start + "_gelu", Pass::forward, odd, type, type, {{"gelu", 1}}});
-    all.push_back({start + "_bias_gelu", Pass::forward, odd, type, type, {{"bias", 1}, {"gelu", 1}}});
+    all.push_back(
+        {start + "_bias_gelu", Pass::forward, odd, type, type, {{"bias", 1}, {"gelu", 1}}});
   }
   return all;
 }
@@ -84,7 +91,8 @@ std::string disagreement(const Case& made) {
     encode(values.back(), operand.storage, bytes.data());
     memory.push_back(allocate(bytes.size()));
     buffers.push_back(memory.back().get());
-    check(cudaMemcpy(buffers.back(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaMemcpy(buffers.back(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
+          "cudaMemcpy");
   }
   const Memory workspace = allocate(made.workspace_bytes);
   made.launch(buffers, workspace.get(), nullptr);
@@ -93,7 +101,8 @@ std::string disagreement(const Case& made) {
   made.reference(spans);
   const Operand& c = made.operands.back();
   std::vector<std::byte> bytes(c.bytes());
-  check(cudaMemcpy(bytes.data(), buffers.back(), bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check(cudaMemcpy(bytes.data(), buffers.back(), bytes.size(), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
   std::vector<double> got(values.back().size());
   decode(bytes.data(), c.storage, got);
   const Agreement agreement = compare(c, got, values.back());
@@ -117,15 +126,19 @@ TEST_P(DeviceGemm, AgreesWithItsReference) {
   int compared = 0;
   std::string refusal;
   for (const Kernel* const kernel : cuda::gemm_kernels()) {
-    const auto made = kernel->make({.op = std::string(kernel->op), .pass = asked.pass, .shape = asked.shape,
-                                    .input = asked.in, .output = asked.out,
+    const auto made = kernel->make({.op = std::string(kernel->op),
+                                    .pass = asked.pass,
+                                    .shape = asked.shape,
+                                    .input = asked.in,
+                                    .output = asked.out,
                                     .parameters = asked.parameters});
     if (!made) {
       refusal = to_text(made.error());
       continue;
     }
     ++compared;
-    EXPECT_EQ(disagreement(*made), "") << kernel->op << "/" << kernel->variant << ", " << made->algorithm;
+    EXPECT_EQ(disagreement(*made), "")
+        << kernel->op << "/" << kernel->variant << ", " << made->algorithm;
   }
   if (compared == 0) GTEST_SKIP() << refusal;
 }

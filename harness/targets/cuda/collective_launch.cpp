@@ -24,13 +24,14 @@ std::int64_t collective_elements(const CollectivePoint& point, int group_size) {
   return has_parts(point.kind) && elements % group_size != 0 ? 0 : elements;
 }
 
-CollectiveLaunch::CollectiveLaunch(const Bench& bench, Communicator& group, const CollectivePoint& what,
-                                   std::int64_t elements)
+CollectiveLaunch::CollectiveLaunch(const Bench& bench, Communicator& group,
+                                   const CollectivePoint& what, std::int64_t elements)
     : bench_(bench), group_(group), what_(what), elements_(elements) {}
 
 Result<std::unique_ptr<CollectiveLaunch>> CollectiveLaunch::make(const Bench& bench,
                                                                  Communicator& group,
-                                                                 RankGroup& ranks, const Point& point,
+                                                                 RankGroup& ranks,
+                                                                 const Point& point,
                                                                  const CollectivePoint& what) {
   const bool fp8 = what.dtype == DType::fp8_e4m3 || what.dtype == DType::fp8_e5m2;
   if (what.dtype == DType::fp4_e2m1 || what.dtype == DType::int8 || (fp8 && adds(what.kind))) {
@@ -48,15 +49,14 @@ Result<std::unique_ptr<CollectiveLaunch>> CollectiveLaunch::make(const Bench& be
                             what.size_bytes, name(what.dtype), group.size()));
   }
   std::unique_ptr<CollectiveLaunch> launch(new CollectiveLaunch(bench, group, what, elements));
-  if (std::string obstacle =
-          memory_obstacle(2 * launch->bytes(elements)); !obstacle.empty()) {
+  if (std::string obstacle = memory_obstacle(2 * launch->bytes(elements)); !obstacle.empty()) {
     return fail(std::move(obstacle));
   }
-  launch->plan_ = {.mode = point.launch,
-                   .ranks = &ranks,
-                   .wait = [g = &group](cudaStream_t stream) { g->wait(stream); },
-                   .cold_launches =
-                       point.cache == CacheMode::cold ? std::numeric_limits<int>::max() : 0};
+  launch->plan_ = {
+      .mode = point.launch,
+      .ranks = &ranks,
+      .wait = [g = &group](cudaStream_t stream) { g->wait(stream); },
+      .cold_launches = point.cache == CacheMode::cold ? std::numeric_limits<int>::max() : 0};
   launch->allocate();
   return launch;
 }
@@ -115,8 +115,9 @@ Check CollectiveLaunch::check() {
   count_wrong(receive_, receive_elements(), what_.dtype, expected,
               static_cast<unsigned long long*>(wrong.get()), bench_.stream);
   unsigned long long count = 0;
-  cuda::check(cudaMemcpyAsync(&count, wrong.get(), sizeof count, cudaMemcpyDeviceToHost, bench_.stream),
-              "cudaMemcpyAsync");
+  cuda::check(
+      cudaMemcpyAsync(&count, wrong.get(), sizeof count, cudaMemcpyDeviceToHost, bench_.stream),
+      "cudaMemcpyAsync");
   cuda::check(cudaStreamSynchronize(bench_.stream), "cudaStreamSynchronize");
   if (count == 0) return {.right = true, .worst = 0, .message = {}};
   return {.right = false,

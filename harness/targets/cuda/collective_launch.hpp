@@ -8,12 +8,14 @@
 
 namespace foreplan::harness::cuda {
 
-/// Elements of the collective's size, by which every rank's part is whole; 0 = there is no such number.
+/// Elements of the collective's size, by which every rank's part is whole; 0 = there is no such
+/// number.
 [[nodiscard]] std::int64_t collective_elements(const CollectivePoint& point, int group_size);
 
 class CollectiveLaunch final : public Runnable {
  public:
-  /// Fails for types that are not added up, sizes that cannot be shared out, and where memory is short.
+  /// Fails for types that are not added up, sizes that cannot be shared out, and where memory is
+  /// short.
   static Result<std::unique_ptr<CollectiveLaunch>> make(const Bench& bench, Communicator& group,
                                                         RankGroup& ranks, const Point& point,
                                                         const CollectivePoint& what);

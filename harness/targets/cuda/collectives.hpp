@@ -17,12 +17,12 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;  ///< of this process in the group
   [[nodiscard]] virtual int size() const = 0;
-  /// Enqueues one collective of `elements` as `core/collective.hpp` counts its bytes. The buffers may
-  /// overlap as in-place forms want. Throws std::runtime_error.
+  /// Enqueues one collective of `elements` as `core/collective.hpp` counts its bytes. The buffers
+  /// may overlap as in-place forms want. Throws std::runtime_error.
   virtual void enqueue(CollectiveKind kind, const void* send, void* receive, std::int64_t elements,
                        DType type, cudaStream_t stream) = 0;
-  /// Waits for the stream; throws std::runtime_error, with the communicator given up, when another rank
-  /// has gone or nothing happens for too long.
+  /// Waits for the stream; throws std::runtime_error, with the communicator given up, when another
+  /// rank has gone or nothing happens for too long.
   virtual void wait(cudaStream_t stream) = 0;
 };
 

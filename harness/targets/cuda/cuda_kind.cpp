@@ -20,10 +20,11 @@ Availability look() {
   const auto gemm = kernels::cuda::gemm_library();
   const auto collectives = collective_library();
   const std::string cudnn = cudnn_version();
-  found.parts = {{"cuBLASLt", gemm.version, gemm.reason},
-                 {"NCCL", collectives.version, collectives.reason},
-                 {"NVML", Nvml::instance().version(), Nvml::instance().why_not()},
-                 {"cuDNN", cudnn, cudnn.empty() ? "libcudnn.so.9 is not found; nothing here needs it" : ""}};
+  found.parts = {
+      {"cuBLASLt", gemm.version, gemm.reason},
+      {"NCCL", collectives.version, collectives.reason},
+      {"NVML", Nvml::instance().version(), Nvml::instance().why_not()},
+      {"cuDNN", cudnn, cudnn.empty() ? "libcudnn.so.9 is not found; nothing here needs it" : ""}};
   return found;
 }
 
@@ -58,10 +59,10 @@ Result<std::unique_ptr<Target>> make(const TargetRequest& request) {
   const auto device = device_of(request, *place, gpu_status().devices);
   if (!device) return fail(device.error());
   auto ranks = TcpRanks::meet(*place, kPatience);
-  return std::make_unique<CudaTarget>(CudaTargetOptions{.device_name = request.device_name,
-                                                        .device = *device,
-                                                        .seed = request.seed},
-                                      std::move(ranks));
+  return std::make_unique<CudaTarget>(
+      CudaTargetOptions{
+          .device_name = request.device_name, .device = *device, .seed = request.seed},
+      std::move(ranks));
 }
 
 }  // namespace

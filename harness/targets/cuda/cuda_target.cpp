@@ -125,15 +125,16 @@ CudaTarget::Made<CollectiveLaunch> CudaTarget::prepare_collective(const Point& p
   return CollectiveLaunch::make(bench_, group, *ranks_, point, what);
 }
 
-CudaTarget::Made<Runnable> CudaTarget::prepare_overlap(const Point& point, const OverlapPoint& what) {
+CudaTarget::Made<Runnable> CudaTarget::prepare_overlap(const Point& point,
+                                                       const OverlapPoint& what) {
   if (point.launch == LaunchMode::graph) return fail("an overlap is not recorded as a graph");
   // Buffers are rotated as for the kernel alone; a flush would stop the other stream.
   auto collective = prepare_collective(point, what.collective);
   if (!collective) return fail(std::move(collective.error()));
   auto kernel = prepare_kernel(point, what.kernel);
   if (!kernel) return fail(std::move(kernel.error()));
-  return std::make_unique<OverlapLaunch>(bench_, *ranks_, std::move(*kernel), std::move(*collective),
-                                         what.time_kernel);
+  return std::make_unique<OverlapLaunch>(bench_, *ranks_, std::move(*kernel),
+                                         std::move(*collective), what.time_kernel);
 }
 
 }  // namespace foreplan::harness::cuda

@@ -36,7 +36,8 @@ class CudaTarget final : public Target {
   template <class T>
   using Made = Result<std::unique_ptr<T>>;
   [[nodiscard]] Made<Runnable> prepare_any(const Point& point);
-  [[nodiscard]] Made<KernelLaunch> prepare_kernel(const Point& point, const kernels::Question& question);
+  [[nodiscard]] Made<KernelLaunch> prepare_kernel(const Point& point,
+                                                  const kernels::Question& question);
   [[nodiscard]] Made<CollectiveLaunch> prepare_collective(const Point& point,
                                                           const CollectivePoint& what);
   [[nodiscard]] Made<Runnable> prepare_overlap(const Point& point, const OverlapPoint& what);

@@ -1,6 +1,5 @@
-#include "harness/targets/cuda/device_code.hpp"
-
 #include "core/assert.hpp"
+#include "harness/targets/cuda/device_code.hpp"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -39,7 +38,9 @@ __device__ std::uint64_t mixed(std::uint64_t seed, std::uint64_t n) {
 }
 
 /// In (0, 1], with 24 bits.
-__device__ float unit(std::uint32_t bits) { return (static_cast<float>(bits >> 8U) + 1) * 0x1p-24F; }
+__device__ float unit(std::uint32_t bits) {
+  return (static_cast<float>(bits >> 8U) + 1) * 0x1p-24F;
+}
 
 /// Box and Muller 1958.
 __device__ float normal(std::uint64_t bits) {
@@ -48,7 +49,8 @@ __device__ float normal(std::uint64_t bits) {
 }
 
 template <class T>
-__global__ void fill_random(T* memory, std::int64_t n, bool is_normal, float scale, std::uint64_t seed) {
+__global__ void fill_random(T* memory, std::int64_t n, bool is_normal, float scale,
+                            std::uint64_t seed) {
   for (std::int64_t i = first_index(); i < n; i += stride()) {
     const std::uint64_t bits = mixed(seed, static_cast<std::uint64_t>(i));
     memory[i] = T(scale * (is_normal ? normal(bits) : unit(static_cast<std::uint32_t>(bits))));
@@ -71,8 +73,8 @@ __global__ void fill_permutation(T* memory, std::int64_t n, std::int64_t step, s
   }
 }
 
-__global__ void fill_listed(unsigned char* memory, std::int64_t n, int size, const unsigned char* table,
-                            std::int64_t listed) {
+__global__ void fill_listed(unsigned char* memory, std::int64_t n, int size,
+                            const unsigned char* table, std::int64_t listed) {
   for (std::int64_t i = first_index(); i < n; i += stride()) {
     for (int b = 0; b < size; ++b) memory[i * size + b] = table[i % listed * size + b];
   }
@@ -166,7 +168,8 @@ std::int64_t coprime_step(std::int64_t n, std::uint64_t seed) {
   return step % n == 0 ? 1 : step % n;
 }
 
-void fill_with_whole(const kernels::Operand& o, void* memory, std::uint64_t seed, cudaStream_t stream) {
+void fill_with_whole(const kernels::Operand& o, void* memory, std::uint64_t seed,
+                     cudaStream_t stream) {
   with_whole(o.storage, [&]<class T>() {
     auto* const target = static_cast<T*>(memory);
     if (o.fill == Fill::index) {
@@ -226,15 +229,16 @@ void hold(const volatile int* gate, int ticket, int* late, cudaStream_t stream) 
 
 void flush(void* memory, std::size_t bytes, unsigned value, cudaStream_t stream) {
   const auto vectors = static_cast<std::int64_t>(bytes / sizeof(uint4));
-  write_all<<<grid_for(vectors), kThreads, 0, stream>>>(static_cast<uint4*>(memory), vectors, value);
+  write_all<<<grid_for(vectors), kThreads, 0, stream>>>(static_cast<uint4*>(memory), vectors,
+                                                        value);
   check(cudaGetLastError(), "flush");
 }
 
 void fill_exact(void* memory, std::int64_t elements, DType type, int rank, int ranks,
                 cudaStream_t stream) {
   with_type(type, [&]<class T>() {
-    write_exact<<<grid_for(elements), kThreads, 0, stream>>>(static_cast<T*>(memory), elements, rank,
-                                                             ranks);
+    write_exact<<<grid_for(elements), kThreads, 0, stream>>>(static_cast<T*>(memory), elements,
+                                                             rank, ranks);
   });
   check(cudaGetLastError(), "fill_exact");
 }
@@ -242,8 +246,8 @@ void fill_exact(void* memory, std::int64_t elements, DType type, int rank, int r
 void count_wrong(const void* memory, std::int64_t elements, DType type, const Expected& expected,
                  unsigned long long* wrong, cudaStream_t stream) {
   with_type(type, [&]<class T>() {
-    compare_exact<<<grid_for(elements), kThreads, 0, stream>>>(static_cast<const T*>(memory), elements,
-                                                               expected, wrong);
+    compare_exact<<<grid_for(elements), kThreads, 0, stream>>>(static_cast<const T*>(memory),
+                                                               elements, expected, wrong);
   });
   check(cudaGetLastError(), "count_wrong");
 }

@@ -28,7 +28,8 @@ std::string version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// A row per device: "X" itself, "0" best path to a peer as the driver ranks them, "1" the next, "-" none.
+/// A row per device: "X" itself, "0" best path to a peer as the driver ranks them, "1" the next,
+/// "-" none.
 std::string peers() {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -42,7 +43,8 @@ std::string peers() {
         continue;
       }
       const bool known =
-          cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, from, to) == cudaSuccess &&
+          cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, from, to) ==
+              cudaSuccess &&
           cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, from, to) == cudaSuccess;
       text += known && access != 0 ? fmt::format("{}", rank) : "-";
     }

@@ -11,8 +11,8 @@ namespace foreplan::harness::cuda {
 [[nodiscard]] std::string device_name();
 /// PCI bus id, as NVML wants it.
 [[nodiscard]] std::string bus_id();
-/// Properties, versions of driver, runtime and libraries, which devices reach which. The device's serial
-/// number only as a hash.
+/// Properties, versions of driver, runtime and libraries, which devices reach which. The device's
+/// serial number only as a hash.
 [[nodiscard]] results::BenchFacts device_facts();
 
 /// Version of cuDNN, which nothing here runs but PyTorch beside it does; empty if it is not there.

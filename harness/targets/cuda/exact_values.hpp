@@ -14,7 +14,8 @@
 
 namespace foreplan::harness::cuda {
 
-/// Ranks that give something to one element: 64 threes are 192, and bf16 knows all whole numbers to 256.
+/// Ranks that give something to one element: 64 threes are 192, and bf16 knows all whole numbers to
+/// 256.
 inline constexpr int kContributors = 64;
 
 /// What rank `rank` of `ranks` holds at `index`: 0 to 3.
@@ -28,8 +29,8 @@ FOREPLAN_HOST_DEVICE constexpr int exact_value(std::int64_t index, int rank, int
   return static_cast<int>(mixed >> 62U);
 }
 
-/// A collective's result as one rank has to find it: element i is the sum over `first` to `last` - 1
-/// (or what the one rank holds) at place `offset` + i.
+/// A collective's result as one rank has to find it: element i is the sum over `first` to `last` -
+/// 1 (or what the one rank holds) at place `offset` + i.
 struct Expected {
   CollectiveKind kind{};
   int rank = 0, ranks = 1;
@@ -43,11 +44,13 @@ FOREPLAN_HOST_DEVICE constexpr int expected_value(const Expected& e, std::int64_
     case CollectiveKind::all_gather: return exact_value(inside, part, e.ranks);
     case CollectiveKind::all_to_all: return exact_value(e.rank * e.chunk + inside, part, e.ranks);
     case CollectiveKind::broadcast: return exact_value(index, 0, e.ranks);
-    case CollectiveKind::send_recv: return exact_value(index, (e.rank + e.ranks - 1) % e.ranks, e.ranks);
+    case CollectiveKind::send_recv:
+      return exact_value(index, (e.rank + e.ranks - 1) % e.ranks, e.ranks);
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter: break;
   }
-  const std::int64_t at = e.kind == CollectiveKind::reduce_scatter ? e.rank * e.chunk + index : index;
+  const std::int64_t at =
+      e.kind == CollectiveKind::reduce_scatter ? e.rank * e.chunk + index : index;
   int sum = 0;
   for (int rank = 0; rank < e.ranks; ++rank) sum += exact_value(at, rank, e.ranks);
   return sum;

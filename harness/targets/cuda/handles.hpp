@@ -19,7 +19,8 @@ struct Ender {
 using StreamOwner = std::unique_ptr<cudaStream_t, Ender<cudaStream_t, cudaStreamDestroy>>;
 using EventOwner = std::unique_ptr<cudaEvent_t, Ender<cudaEvent_t, cudaEventDestroy>>;
 using GraphOwner = std::unique_ptr<cudaGraph_t, Ender<cudaGraph_t, cudaGraphDestroy>>;
-using GraphExecOwner = std::unique_ptr<cudaGraphExec_t, Ender<cudaGraphExec_t, cudaGraphExecDestroy>>;
+using GraphExecOwner =
+    std::unique_ptr<cudaGraphExec_t, Ender<cudaGraphExec_t, cudaGraphExecDestroy>>;
 using DeviceMemory = std::unique_ptr<void, Ender<void*, cudaFree>>;
 using PinnedMemory = std::unique_ptr<void, Ender<void*, cudaFreeHost>>;
 

@@ -19,7 +19,9 @@ using kernels::Operand;
 
 constexpr std::size_t kAlignment = 1024;  // 128-byte swizzled tiles start at it
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::size_t bytes_of_set(const Case& made) {
   std::size_t sum = 0;
@@ -109,12 +111,12 @@ KernelLaunch::KernelLaunch(const Bench& bench, const kernels::Kernel& kernel,
 
 Result<std::unique_ptr<KernelLaunch>> KernelLaunch::make(const Bench& bench,
                                                          const kernels::Kernel& kernel,
-                                                         const kernels::Question& question, Case made,
-                                                         const Point& point) {
-  std::unique_ptr<KernelLaunch> launch(
-      new KernelLaunch(bench, kernel, question, std::move(made)));
+                                                         const kernels::Question& question,
+                                                         Case made, const Point& point) {
+  std::unique_ptr<KernelLaunch> launch(new KernelLaunch(bench, kernel, question, std::move(made)));
   const std::size_t set = bytes_of_set(launch->case_);
-  if (std::string obstacle = memory_obstacle(set + launch->case_.workspace_bytes); !obstacle.empty()) {
+  if (std::string obstacle = memory_obstacle(set + launch->case_.workspace_bytes);
+      !obstacle.empty()) {
     return fail(std::move(obstacle));
   }
   std::size_t free = 0, total = 0;

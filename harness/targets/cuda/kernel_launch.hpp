@@ -25,7 +25,8 @@ struct Bench {
 class KernelLaunch final : public Runnable {
  public:
   /// Fails where the operands do not fit into memory.
-  static Result<std::unique_ptr<KernelLaunch>> make(const Bench& bench, const kernels::Kernel& kernel,
+  static Result<std::unique_ptr<KernelLaunch>> make(const Bench& bench,
+                                                    const kernels::Kernel& kernel,
                                                     const kernels::Question& question,
                                                     kernels::Case made, const Point& point);
 

@@ -65,8 +65,9 @@ class Nccl {
   Nccl() : library_(kName), why_not_(library_.why_not()) {
     if (!library_.loaded()) return;
     std::string missing;
-#define FOREPLAN_FIND(function) \
-  if (!library_.find(function, #function)) missing += std::string{missing.empty() ? "" : ", "} + #function;
+#define FOREPLAN_FIND(function)            \
+  if (!library_.find(function, #function)) \
+    missing += std::string{missing.empty() ? "" : ", "} + #function;
     FOREPLAN_NCCL_FUNCTIONS(FOREPLAN_FIND)
 #undef FOREPLAN_FIND
     // ncclCommSplit came with 2.18.
@@ -102,8 +103,8 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] ncclComm_t handle() const { return comm_; }
 
-  void enqueue(CollectiveKind kind, const void* send, void* receive, std::int64_t elements, DType type,
-               cudaStream_t stream) override {
+  void enqueue(CollectiveKind kind, const void* send, void* receive, std::int64_t elements,
+               DType type, cudaStream_t stream) override {
     if (comm_ == nullptr) throw std::runtime_error("NCCL: this communicator was given up");
     const auto all = static_cast<std::size_t>(elements);
     const std::size_t part = all / static_cast<std::size_t>(size_);
@@ -116,8 +117,9 @@ class NcclCommunicator final : public Communicator {
         return nccl_.check(nccl_.ncclAllGather(send, receive, part, data, comm_, stream),
                            "ncclAllGather");
       case CollectiveKind::reduce_scatter:
-        return nccl_.check(nccl_.ncclReduceScatter(send, receive, part, data, ncclSum, comm_, stream),
-                           "ncclReduceScatter");
+        return nccl_.check(
+            nccl_.ncclReduceScatter(send, receive, part, data, ncclSum, comm_, stream),
+            "ncclReduceScatter");
       case CollectiveKind::broadcast:
         return nccl_.check(nccl_.ncclBroadcast(send, receive, all, data, 0, comm_, stream),
                            "ncclBroadcast");
@@ -126,14 +128,15 @@ class NcclCommunicator final : public Communicator {
         nccl_.check(nccl_.ncclGroupStart(), "ncclGroupStart");
         for (int peer = 0; peer < size_; ++peer) {
           const std::size_t at = static_cast<std::size_t>(peer) * bytes;
-          exchange(static_cast<const std::byte*>(send) + at, peer, static_cast<std::byte*>(receive) + at,
-                   peer, part, data, stream);
+          exchange(static_cast<const std::byte*>(send) + at, peer,
+                   static_cast<std::byte*>(receive) + at, peer, part, data, stream);
         }
         return nccl_.check(nccl_.ncclGroupEnd(), "ncclGroupEnd");
       }
       case CollectiveKind::send_recv:
         nccl_.check(nccl_.ncclGroupStart(), "ncclGroupStart");
-        exchange(send, (rank_ + 1) % size_, receive, (rank_ + size_ - 1) % size_, all, data, stream);
+        exchange(send, (rank_ + 1) % size_, receive, (rank_ + size_ - 1) % size_, all, data,
+                 stream);
         return nccl_.check(nccl_.ncclGroupEnd(), "ncclGroupEnd");
     }
   }
@@ -147,7 +150,8 @@ class NcclCommunicator final : public Communicator {
       if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
       ncclResult_t failure = ncclSuccess;
       nccl_.ncclCommGetAsyncError(comm_, &failure);
-      if (failure != ncclSuccess && failure != ncclInProgress) give_up(nccl_.ncclGetErrorString(failure));
+      if (failure != ncclSuccess && failure != ncclInProgress)
+        give_up(nccl_.ncclGetErrorString(failure));
       if (std::chrono::steady_clock::now() > deadline) give_up("nothing happens any more");
       std::this_thread::yield();
     }
@@ -192,7 +196,8 @@ class NcclCollectives final : public Collectives {
     const int inside = ranks_.rank() % (group_size * stride);
     const int color = block * stride + inside % stride, place = inside / stride;
     ncclComm_t made = nullptr;
-    nccl_.check(nccl_.ncclCommSplit(world_->handle(), color, place, &made, nullptr), "ncclCommSplit");
+    nccl_.check(nccl_.ncclCommSplit(world_->handle(), color, place, &made, nullptr),
+                "ncclCommSplit");
     found = std::make_unique<NcclCommunicator>(made, place, group_size);
     return *found;
   }
@@ -212,7 +217,8 @@ CollectiveLibrary collective_library() {
 }
 
 Result<std::unique_ptr<Collectives>> make_collectives(TcpRanks& ranks) {
-  if (const auto library = collective_library(); !library.reason.empty()) return fail(library.reason);
+  if (const auto library = collective_library(); !library.reason.empty())
+    return fail(library.reason);
   return std::make_unique<NcclCollectives>(ranks);
 }
 

@@ -17,7 +17,8 @@ constexpr double kMostReserve = 64;
 
 }  // namespace
 
-OverlapLaunch::OverlapLaunch(const Bench& bench, RankGroup& ranks, std::unique_ptr<KernelLaunch> kernel,
+OverlapLaunch::OverlapLaunch(const Bench& bench, RankGroup& ranks,
+                             std::unique_ptr<KernelLaunch> kernel,
                              std::unique_ptr<CollectiveLaunch> collective, bool time_kernel)
     : bench_(bench),
       ranks_(ranks),
@@ -83,7 +84,8 @@ double OverlapLaunch::attempt(int launches) {
   cuda::check(cudaStreamSynchronize(bench_.stream), "cudaStreamSynchronize");
   cuda::check(cudaStreamSynchronize(side_.get()), "cudaStreamSynchronize");
   float milliseconds = 0, longer = 0;
-  cuda::check(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()), "cudaEventElapsedTime");
+  cuda::check(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()),
+              "cudaEventElapsedTime");
   cuda::check(cudaEventElapsedTime(&longer, stop_.get(), side_stop_.get()), "cudaEventElapsedTime");
   const bool late = gate[1] != 0 || longer < 0;
   return late ? -1 : static_cast<double>(milliseconds) * 1e-3;
@@ -93,7 +95,8 @@ Seconds OverlapLaunch::run(int launches) {
   if (timed_alone_ <= 0 && !learn_times()) return kNever;
   double total = 0;
   for (int done = 0; done < launches;) {
-    const double fit = kMostDisturbing * disturbing_alone_ / (reserve_ * std::max(timed_alone_, 1e-9));
+    const double fit =
+        kMostDisturbing * disturbing_alone_ / (reserve_ * std::max(timed_alone_, 1e-9));
     const int most = static_cast<int>(std::clamp(fit, 1.0, double{kMostTimed}));
     const int now = std::min(launches - done, most);
     double seconds = 0;
@@ -104,7 +107,8 @@ Seconds OverlapLaunch::run(int launches) {
       done += now;
     } else if ((reserve_ *= 2) > kMostReserve) {
       // Alike on all ranks, which all count the same attempts.
-      throw std::runtime_error("the disturbance ends before what it disturbs, however long it is made");
+      throw std::runtime_error(
+          "the disturbance ends before what it disturbs, however long it is made");
     }
   }
   return Seconds{total};

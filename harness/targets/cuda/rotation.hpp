@@ -13,7 +13,8 @@ struct Rotation {
   int sets = 1;
   int cold_launches = 0;  ///< as LaunchPlan has it
 };
-/// Sets until they are three times the last cache together, at most `kMostSets` and half of what is free.
+/// Sets until they are three times the last cache together, at most `kMostSets` and half of what is
+/// free.
 [[nodiscard]] Rotation plan_rotation(std::size_t set_bytes, std::size_t cache_bytes,
                                      std::size_t free_bytes, CacheMode mode);
 inline constexpr int kMostSets = 256;

@@ -12,9 +12,9 @@ constexpr int kSuccess = 0;
 constexpr int kClockSm = 1, kClockMemory = 2;
 constexpr int kTemperatureGpu = 0;
 constexpr int kEnabled = 1;
-constexpr unsigned kMostLinks = 18;
-constexpr unsigned long long kHardwareSlowdown = 0x8, kSoftwareThermal = 0x20, kHardwareThermal = 0x40,
-                             kPowerBrake = 0x80;
+constexpr unsigned kMostLinks = 36;
+constexpr unsigned long long kHardwareSlowdown = 0x8, kSoftwareThermal = 0x20,
+                             kHardwareThermal = 0x40, kPowerBrake = 0x80;
 constexpr unsigned kTextSize = 96;
 
 /// Power and temperature take about a millisecond to read and change slowly.
@@ -65,7 +65,9 @@ Nvml::Nvml() : library_(kName), why_not_(library_.why_not()) {
   }
 }
 
-std::string Nvml::version() const { return why_not_.empty() ? text(library_version) : std::string{}; }
+std::string Nvml::version() const {
+  return why_not_.empty() ? text(library_version) : std::string{};
+}
 
 Sensors::Sensors(const std::string& bus_id) : nvml_(Nvml::instance()) {
   if (!nvml_.why_not().empty()) return;
@@ -119,9 +121,11 @@ results::BenchFacts Sensors::facts() const {
   const auto version = links > 0 ? number(nvml_.link_version, device_, 0U) : std::nullopt;
   const auto pcie = number(nvml_.pcie_generation, device_);
   if (version) {
-    // NVML counts 2.2 as a version of its own: 1 = 1.0, 2 = 2.0, 3 = 2.2, 4 = 3.0, 5 = 3.1, 6 = 4.0, 7 = 5.0.
-    constexpr unsigned kGeneration[] = {0, 1, 2, 2, 3, 3, 4, 5};
-    const unsigned generation = *version < std::size(kGeneration) ? kGeneration[*version] : *version;
+    // NVML counts 2.2 as a version of its own: 1 = 1.0, 2 = 2.0, 3 = 2.2, 4 = 3.0, 5 = 3.1, 6
+    // = 4.0, 7 = 5.0.
+    constexpr unsigned kGeneration[] = {0, 1, 2, 2, 3, 3, 4, 5, 6};
+    const unsigned generation =
+        *version < std::size(kGeneration) ? kGeneration[*version] : *version;
     facts.emplace_back("link.scale_up", fmt::format("NVLink{}", generation));
   } else if (pcie) {
     facts.emplace_back("link.scale_up", fmt::format("PCIe{}", *pcie));

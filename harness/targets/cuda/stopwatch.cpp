@@ -24,7 +24,8 @@ Stopwatch::Stopwatch(cudaStream_t stream)
   gate[0] = gate[1] = 0;
 }
 
-Seconds Stopwatch::time(int launches, const LaunchPlan& plan, const std::function<void(int)>& launch) {
+Seconds Stopwatch::time(int launches, const LaunchPlan& plan,
+                        const std::function<void(int)>& launch) {
   while (true) {
     const Attempt tried = together(plan.ranks, [&] { return attempt(launches, plan, launch); });
     if (tried == Attempt::elsewhere_failed) return kNever;
@@ -34,7 +35,8 @@ Seconds Stopwatch::time(int launches, const LaunchPlan& plan, const std::functio
 }
 
 /// False when a hold ended too early; not of single launches, which cannot be shortened.
-bool Stopwatch::attempt(int launches, const LaunchPlan& plan, const std::function<void(int)>& launch) {
+bool Stopwatch::attempt(int launches, const LaunchPlan& plan,
+                        const std::function<void(int)>& launch) {
   graph_.reset();
   int step = std::min(longest_span_, launches);
   if (plan.cold_launches > 0) step = std::min(step, plan.cold_launches);
@@ -60,7 +62,8 @@ Seconds Stopwatch::elapsed(int launches) const {
 }
 
 void Stopwatch::record(int count, const std::function<void(int)>& launch) {
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {
     for (int i = 0; i < count; ++i) launch(i);

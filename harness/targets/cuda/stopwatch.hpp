@@ -1,6 +1,6 @@
 #pragma once
-// Time of launches in a row by CUDA events, without the host's time per launch and, where asked, without
-// what an earlier launch left in the last cache.
+// Time of launches in a row by CUDA events, without the host's time per launch and, where asked,
+// without what an earlier launch left in the last cache.
 
 #include "core/quantity.hpp"
 #include "harness/target.hpp"
@@ -17,14 +17,15 @@ struct LaunchPlan {
   /// Ranks that launch together, and repeat together; null = this one alone.
   RankGroup* ranks = nullptr;
   std::function<void(cudaStream_t)> wait{};  ///< instead of cudaStreamSynchronize
-  /// Launches that find their operands out of the cache after one flush; 0 = hot, never flush. Launches
-  /// beyond it get a flush of their own, outside of the timed spans.
+  /// Launches that find their operands out of the cache after one flush; 0 = hot, never flush.
+  /// Launches beyond it get a flush of their own, outside of the timed spans.
   int cold_launches = 0;
 };
 
-/// Launches are enqueued in spans while the stream is held back, an event before and behind each; times
-/// of the spans are added. A span is short enough that the host is never kept waiting by a full queue;
-/// where a hold has ended before all of a span was enqueued, spans are halved and the span is run again.
+/// Launches are enqueued in spans while the stream is held back, an event before and behind each;
+/// times of the spans are added. A span is short enough that the host is never kept waiting by a
+/// full queue; where a hold has ended before all of a span was enqueued, spans are halved and the
+/// span is run again.
 class Stopwatch {
  public:
   /// Flushing needs twice the last cache of this device.
@@ -50,7 +51,8 @@ class Stopwatch {
   cudaStream_t stream_;
   DeviceMemory flushed_;
   std::size_t flush_bytes_ = 0;
-  PinnedMemory gate_;  ///< [0] ticket of the last span that may run, [1] whether a hold ended by itself
+  PinnedMemory
+      gate_;  ///< [0] ticket of the last span that may run, [1] whether a hold ended by itself
   int ticket_ = 0;
   int longest_span_ = kMostLaunches;
   std::vector<EventOwner> starts_, stops_;

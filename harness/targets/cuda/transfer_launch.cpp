@@ -40,7 +40,8 @@ Result<TransferLaunch::Kind> TransferLaunch::kind_of(const kernels::Question& qu
   return fail(fmt::format("the driver has no {}", question.op));
 }
 
-Result<TransferLaunch::Extent> TransferLaunch::extent_of(const kernels::Question& question, Kind kind) {
+Result<TransferLaunch::Extent> TransferLaunch::extent_of(const kernels::Question& question,
+                                                         Kind kind) {
   const auto* const rows = std::get_if<RowShape>(&question.shape);
   if (rows == nullptr || rows->rows < 1 || rows->cols < 1) {
     return fail(fmt::format("{}: the shape is not rows x cols, at least 1 x 1", question.op));
@@ -69,14 +70,15 @@ Result<std::unique_ptr<TransferLaunch>> TransferLaunch::make(const Bench& bench,
   const auto extent = extent_of(question, *kind);
   if (!extent) return fail(extent.error());
   const std::size_t set = extent->source_bytes() + extent->bytes();
-  if (std::string obstacle = memory_obstacle(set); !obstacle.empty()) return fail(std::move(obstacle));
+  if (std::string obstacle = memory_obstacle(set); !obstacle.empty())
+    return fail(std::move(obstacle));
   std::size_t free = 0, total = 0;
   cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   std::unique_ptr<TransferLaunch> launch(new TransferLaunch(bench, *kind, *extent));
   const bool uses_host = *kind == Kind::to_device || *kind == Kind::to_host;
   // Pinned memory is dear, and host copies do not go through the device's cache.
-  const Rotation rotation = plan_rotation(set, bench.last_cache_bytes, free,
-                                          uses_host ? CacheMode::hot : point.cache);
+  const Rotation rotation =
+      plan_rotation(set, bench.last_cache_bytes, free, uses_host ? CacheMode::hot : point.cache);
   launch->plan_.mode = point.launch;
   launch->plan_.cold_launches = rotation.cold_launches;
   launch->allocate(rotation);
@@ -115,11 +117,13 @@ void TransferLaunch::enqueue(int i) {
     case Kind::to_host: return copy(host_.get(), source, cudaMemcpyDeviceToHost);
     case Kind::on_device: return copy(target, source, cudaMemcpyDeviceToDevice);
     case Kind::strided:
-      return cuda::check(cudaMemcpy2DAsync(target, extent_.width, source, extent_.pitch, extent_.width,
-                                           extent_.rows, cudaMemcpyDeviceToDevice, bench_.stream),
-                         "cudaMemcpy2DAsync");
+      return cuda::check(
+          cudaMemcpy2DAsync(target, extent_.width, source, extent_.pitch, extent_.width,
+                            extent_.rows, cudaMemcpyDeviceToDevice, bench_.stream),
+          "cudaMemcpy2DAsync");
     case Kind::fill:
-      return cuda::check(cudaMemsetAsync(target, kFilledByte, bytes, bench_.stream), "cudaMemsetAsync");
+      return cuda::check(cudaMemsetAsync(target, kFilledByte, bytes, bench_.stream),
+                         "cudaMemsetAsync");
   }
 }
 
@@ -151,7 +155,9 @@ kernels::Work TransferLaunch::work() const {
 }
 
 Runnable::Identity TransferLaunch::identity() const {
-  return {.library = "cuda", .library_version = runtime_version(), .algorithm = std::string{kDriverVariant}};
+  return {.library = "cuda",
+          .library_version = runtime_version(),
+          .algorithm = std::string{kDriverVariant}};
 }
 
 }  // namespace foreplan::harness::cuda

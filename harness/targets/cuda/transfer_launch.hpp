@@ -11,8 +11,8 @@ namespace foreplan::harness::cuda {
 /// Name of these among the variants of an operator.
 inline constexpr std::string_view kDriverVariant = "driver";
 
-/// True for "copy_to_device" and "copy_to_host" and, where the point asks for variant "driver", for "copy",
-/// "fill" and "copy_strided".
+/// True for "copy_to_device" and "copy_to_host" and, where the point asks for variant "driver", for
+/// "copy", "fill" and "copy_strided".
 [[nodiscard]] bool is_transfer(const Point& point, const kernels::Question& question);
 
 class TransferLaunch final : public Runnable {

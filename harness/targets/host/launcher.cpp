@@ -38,7 +38,9 @@ Loaded load() {
     // Open MPI loads parts of its own that look for its symbols.
     loaded.handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (loaded.handle != nullptr) return loaded;
-    loaded.reason = ::dlerror();
+    const char* const reason = ::dlerror();
+    // The first one counts: a file that is there, and why it is not good.
+    if (loaded.reason.empty()) loaded.reason = reason;
   }
   return loaded;
 }

@@ -17,7 +17,9 @@ namespace {
 /// A variable of the environment, for one test.
 class Variable {
  public:
-  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  Variable(const char* name, const std::string& value) : name_(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;
   ~Variable() { ::unsetenv(name_); }
@@ -29,7 +31,8 @@ class Variable {
 constexpr const char* kVariable = "FOREPLAN_TEST_LIBRARY";
 
 TEST(DynamicLibrary, FindsALibraryOfTheSystemAndItsFunctions) {
-  const DynamicLibrary library({.file = "libm.so.6", .variable = kVariable, .wheel_folder = "none"});
+  const DynamicLibrary library(
+      {.file = "libm.so.6", .variable = kVariable, .wheel_folder = "none"});
   ASSERT_TRUE(library.loaded()) << library.why_not();
   double (*cosine)(double) = nullptr;
   ASSERT_TRUE(library.find(cosine, "cos"));
@@ -50,7 +53,8 @@ TEST(DynamicLibrary, AFileThatIsNoLibraryIsNamedRatherThanTheSearch) {
   const auto file = std::filesystem::path(testing::TempDir()) / "libforeplan_broken.so";
   std::ofstream(file) << "not a library";
   const Variable set(kVariable, file.string());
-  const DynamicLibrary library({.file = "libm.so.6", .variable = kVariable, .wheel_folder = "none"});
+  const DynamicLibrary library(
+      {.file = "libm.so.6", .variable = kVariable, .wheel_folder = "none"});
   EXPECT_FALSE(library.loaded());
   EXPECT_THAT(library.why_not(), testing::HasSubstr(file.string()));
   std::filesystem::remove(file);
@@ -62,9 +66,9 @@ TEST(DynamicLibrary, LooksIntoPythonEnvironments) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "libsome.so.1") << "";
   const Variable set("VIRTUAL_ENV", root.string());
-  EXPECT_THAT(
-      library_files({.file = "libsome.so.1", .variable = kVariable, .wheel_folder = "nvidia/*/lib"}),
-      testing::ElementsAre("libsome.so.1", (folder / "libsome.so.1").string()));
+  EXPECT_THAT(library_files(
+                  {.file = "libsome.so.1", .variable = kVariable, .wheel_folder = "nvidia/*/lib"}),
+              testing::ElementsAre("libsome.so.1", (folder / "libsome.so.1").string()));
   std::filesystem::remove_all(root);
 }
 

@@ -1,5 +1,5 @@
-// Products of matrices as cases. Oracle: sums written out in the words of the problem, over matrices that
-// are laid out by hand.
+// Products of matrices as cases. Oracle: sums written out in the words of the problem, over
+// matrices that are laid out by hand.
 
 #include "kernels/operand_values.hpp"
 #include "kernels/reference/gemm_case.hpp"
@@ -20,7 +20,11 @@ const std::vector<DType> kAll = {DType::fp32,     DType::tf32,     DType::fp16, 
 
 Question question(Pass pass, GemmShape shape, DType in, DType out,
                   std::map<std::string, std::int64_t> parameters = {}) {
-  return {.op = "gemm", .pass = pass, .shape = shape, .input = in, .output = out,
+  return {.op = "gemm",
+          .pass = pass,
+          .shape = shape,
+          .input = in,
+          .output = out,
           .parameters = std::move(parameters)};
 }
 
@@ -32,7 +36,9 @@ struct Computed {
   GemmOperands at;
 
   explicit Computed(const Question& asked)
-      : problem(gemm_problem(asked, kAll).value()), made(gemm_case(problem)), at(operands_of(problem)) {
+      : problem(gemm_problem(asked, kAll).value()),
+        made(gemm_case(problem)),
+        at(operands_of(problem)) {
     std::uint64_t seed = 3;
     for (const Operand& operand : made.operands) before.push_back(initial_values(operand, seed++));
     after = before;
@@ -40,7 +46,9 @@ struct Computed {
     made.reference(spans);
   }
   [[nodiscard]] double c(std::size_t i) const { return after[static_cast<std::size_t>(at.c)][i]; }
-  [[nodiscard]] double c_before(std::size_t i) const { return before[static_cast<std::size_t>(at.c)][i]; }
+  [[nodiscard]] double c_before(std::size_t i) const {
+    return before[static_cast<std::size_t>(at.c)][i];
+  }
 };
 
 TEST(GemmCase, ForwardMultipliesRowsOfXWithRowsOfW) {
@@ -93,26 +101,33 @@ TEST(GemmCase, OneByteOperandsAreScaledAndAlwaysHaveKContiguous) {
     EXPECT_EQ(run.made.operands[0].storage, Storage::fp8_e5m2);
     EXPECT_EQ(run.made.operands[1].storage, Storage::fp8_e4m3);
     double sum = 0;
-    for (std::size_t l = 0; l < 32; ++l) sum += run.before[0][2 * 32 + l] * run.before[1][9 * 32 + l];
+    for (std::size_t l = 0; l < 32; ++l)
+      sum += run.before[0][2 * 32 + l] * run.before[1][9 * 32 + l];
     EXPECT_NEAR(run.c(2 * 16 + 9), sum * kScaleOfA * kScaleOfB, 1e-12);
   }
 }
 
 TEST(GemmCase, BlockScalesAreStoredAsTheirFormatsWriteThem) {
   // One half is 2^-1: code 126 of UE8M0 (bias 127), 0x30 of UE4M3 (bias 7, three bits of mantissa).
-  const Computed mx(question(Pass::forward, {4, 32, 64, 1}, DType::fp8_e4m3, DType::bf16, {{"block", 32}}));
+  const Computed mx(
+      question(Pass::forward, {4, 32, 64, 1}, DType::fp8_e4m3, DType::bf16, {{"block", 32}}));
   EXPECT_EQ(mx.before[2].front(), 126);
   EXPECT_EQ(mx.before[3].front(), 127);
   EXPECT_EQ(mx.made.operands[2].elements, 128 * 4);
-  const Computed nv(question(Pass::forward, {4, 32, 64, 1}, DType::fp4_e2m1, DType::bf16, {{"block", 16}}));
+  const Computed nv(
+      question(Pass::forward, {4, 32, 64, 1}, DType::fp4_e2m1, DType::bf16, {{"block", 16}}));
   EXPECT_EQ(nv.before[2].front(), 0x30);
   EXPECT_EQ(nv.before[3].front(), 0x38);
   EXPECT_EQ(nv.made.operands[0].elements, 4 * 64 / 2);
 }
 
 TEST(GemmCase, Fp4CodesAreThoseOfTheMicroscalingFormats) {
-  GemmProblem problem{.shape = {1, 1, 16, 1}, .pass = Pass::forward, .a = DType::fp4_e2m1,
-                      .b = DType::fp4_e2m1, .output = DType::fp32, .block = 16};
+  GemmProblem problem{.shape = {1, 1, 16, 1},
+                      .pass = Pass::forward,
+                      .a = DType::fp4_e2m1,
+                      .b = DType::fp4_e2m1,
+                      .output = DType::fp32,
+                      .block = 16};
   const Case made = gemm_case(problem);
   // A holds the codes 0 to 15, low half of a byte first; B is one everywhere (code 2).
   std::vector<double> a, b(8, 0x22), scale_a(512, 0), scale_b(512, 0), c(1);
@@ -131,7 +146,8 @@ TEST(GemmCase, Fp4CodesAreThoseOfTheMicroscalingFormats) {
 TEST(GemmCase, ResultsAreAboutAsLargeAsTheToleranceAssumes) {
   for (const DType type : {DType::bf16, DType::fp8_e4m3, DType::fp4_e2m1}) {
     const std::int64_t block = type == DType::fp4_e2m1 ? 16 : 0;
-    const Computed run(question(Pass::forward, {16, 64, 256, 1}, type, DType::bf16, {{"block", block}}));
+    const Computed run(
+        question(Pass::forward, {16, 64, 256, 1}, type, DType::bf16, {{"block", block}}));
     const Operand& c = run.made.operands[static_cast<std::size_t>(run.at.c)];
     double squares = 0;
     for (std::size_t i = 0; i < 16 * 64; ++i) squares += run.c(i) * run.c(i);
@@ -142,8 +158,9 @@ TEST(GemmCase, ResultsAreAboutAsLargeAsTheToleranceAssumes) {
 }
 
 TEST(GemmCase, SaysEverythingThatIsWrongAtOnce) {
-  const auto refused = gemm_problem(
-      question(Pass::dgrad, {0, 5, 7, 1}, DType::int8, DType::int8, {{"block", 500}, {"colour", 1}}), kAll);
+  const auto refused = gemm_problem(question(Pass::dgrad, {0, 5, 7, 1}, DType::int8, DType::int8,
+                                             {{"block", 500}, {"colour", 1}}),
+                                    kAll);
   ASSERT_FALSE(refused.has_value());
   const std::string text = to_text(refused.error());
   for (const char* part : {"m = 0", "int8", "500; 0 to 128", "unknown parameter \"colour\""}) {
@@ -153,9 +170,11 @@ TEST(GemmCase, SaysEverythingThatIsWrongAtOnce) {
 
 TEST(GemmCase, RefusesCombinationsThatNothingComputes) {
   const auto refuses = [](const Question& asked) { return !gemm_problem(asked, kAll).has_value(); };
-  EXPECT_TRUE(refuses(question(Pass::dgrad, {16, 16, 16, 1}, DType::bf16, DType::bf16, {{"bias", 1}})));
+  EXPECT_TRUE(
+      refuses(question(Pass::dgrad, {16, 16, 16, 1}, DType::bf16, DType::bf16, {{"bias", 1}})));
   EXPECT_TRUE(refuses(question(Pass::forward, {16, 16, 16, 1}, DType::bf16, DType::fp16)));
-  EXPECT_TRUE(refuses(question(Pass::forward, {16, 16, 16, 1}, DType::bf16, DType::bf16, {{"block", 32}})));
+  EXPECT_TRUE(
+      refuses(question(Pass::forward, {16, 16, 16, 1}, DType::bf16, DType::bf16, {{"block", 32}})));
   EXPECT_TRUE(refuses(question(Pass::forward, {16, 20, 32, 1}, DType::fp8_e4m3, DType::bf16)));
   EXPECT_TRUE(refuses(question(Pass::forward, {16, 32, 32, 1}, DType::fp4_e2m1, DType::bf16)));
   EXPECT_FALSE(refuses(question(Pass::forward, {17, 33, 5, 1}, DType::bf16, DType::bf16)));

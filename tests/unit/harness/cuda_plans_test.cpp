@@ -1,5 +1,5 @@
-// What the CUDA target decides before any device is asked: data of collectives, sets of operands, which
-// kernel, which smaller question is compared. Oracles: definitions, closed forms.
+// What the CUDA target decides before any device is asked: data of collectives, sets of operands,
+// which kernel, which smaller question is compared. Oracles: definitions, closed forms.
 
 #include "harness/checked_question.hpp"
 #include "harness/targets/cuda/candidates.hpp"
@@ -67,7 +67,8 @@ std::vector<int> by_hand(CollectiveKind kind, int rank, int ranks, std::int64_t 
       for (std::int64_t i = 0; i < elements; ++i) got.push_back(send(0, i));
       break;
     case CollectiveKind::send_recv:
-      for (std::int64_t i = 0; i < elements; ++i) got.push_back(send((rank + ranks - 1) % ranks, i));
+      for (std::int64_t i = 0; i < elements; ++i)
+        got.push_back(send((rank + ranks - 1) % ranks, i));
       break;
   }
   return got;
@@ -126,10 +127,12 @@ const kernels::Kernel kC{"attention", "mma", "", {}, never};
 const kernels::Kernel kD{"attention", "wgmma", "", {}, never};
 const kernels::Kernel* const kFour[] = {&kA, &kB, &kC, &kD};
 
-std::vector<const kernels::Kernel*> chosen(const char* op, const std::string& variant, Selection selection) {
+std::vector<const kernels::Kernel*> chosen(const char* op, const std::string& variant,
+                                           Selection selection) {
   kernels::Question question;
   question.op = op;
-  return candidates(kFour, question, variant, selection).value_or(std::vector<const kernels::Kernel*>{});
+  return candidates(kFour, question, variant, selection)
+      .value_or(std::vector<const kernels::Kernel*>{});
 }
 
 TEST(Candidates, AreTheOnesThatThePointAsksForWithTheNewestFirst) {
@@ -167,7 +170,8 @@ TEST(CheckedQuestion, SmallShapesStayAsTheyAre) {
 }
 
 TEST(CheckedQuestion, LargeProductsAreCutUntilTheReferenceCanComputeThem) {
-  const auto cut = std::get<GemmShape>(checked_question(asked(GemmShape{16384, 57344, 8192, 1})).shape);
+  const auto cut =
+      std::get<GemmShape>(checked_question(asked(GemmShape{16384, 57344, 8192, 1})).shape);
   EXPECT_LE(flops(cut).value, kMostCheckedFlops);
   for (const std::int64_t size : {cut.m, cut.n, cut.k}) {
     EXPECT_GE(size, 128);

@@ -1,5 +1,5 @@
-// Rank and meeting point from the variables that launchers set. Oracle: the variables as the manuals of
-// torchrun, Open MPI, MPICH and Slurm name them.
+// Rank and meeting point from the variables that launchers set. Oracle: the variables as the
+// manuals of torchrun, Open MPI, MPICH and Slurm name them.
 
 #include "harness/launch/rank_environment.hpp"
 
@@ -30,8 +30,11 @@ TEST(RankEnvironment, AProcessWithoutALauncherIsAlone) {
 }
 
 TEST(RankEnvironment, ReadsWhatTorchrunSets) {
-  const auto place = rank_place(variables({{"RANK", "11"}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "3"},
-                                           {"LOCAL_WORLD_SIZE", "8"}, {"MASTER_ADDR", "node0"},
+  const auto place = rank_place(variables({{"RANK", "11"},
+                                           {"WORLD_SIZE", "16"},
+                                           {"LOCAL_RANK", "3"},
+                                           {"LOCAL_WORLD_SIZE", "8"},
+                                           {"MASTER_ADDR", "node0"},
                                            {"MASTER_PORT", "29500"}}));
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->rank, 11);
@@ -44,8 +47,10 @@ TEST(RankEnvironment, ReadsWhatTorchrunSets) {
 
 TEST(RankEnvironment, ReadsWhatOpenMpiSetsAndAgreesOnAPort) {
   const auto of_rank = [](const char* rank) {
-    return rank_place(variables({{"OMPI_COMM_WORLD_RANK", rank}, {"OMPI_COMM_WORLD_SIZE", "4"},
-                                 {"OMPI_COMM_WORLD_LOCAL_RANK", rank}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+    return rank_place(variables({{"OMPI_COMM_WORLD_RANK", rank},
+                                 {"OMPI_COMM_WORLD_SIZE", "4"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
                                  {"PMIX_NAMESPACE", "12345.1"}}));
   };
   const auto first = of_rank("0"), last = of_rank("3");
@@ -65,9 +70,12 @@ TEST(RankEnvironment, ReadsWhatMpichSets) {
 }
 
 TEST(RankEnvironment, ReadsWhatSrunSetsAndFindsTheFirstNode) {
-  const auto place = rank_place(variables({{"SLURM_PROCID", "9"}, {"SLURM_NTASKS", "16"},
-                                           {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS_PER_NODE", "8(x2)"},
-                                           {"SLURM_NODELIST", "gpu[03-04]"}, {"SLURM_JOB_ID", "77"}}));
+  const auto place = rank_place(variables({{"SLURM_PROCID", "9"},
+                                           {"SLURM_NTASKS", "16"},
+                                           {"SLURM_LOCALID", "1"},
+                                           {"SLURM_NTASKS_PER_NODE", "8(x2)"},
+                                           {"SLURM_NODELIST", "gpu[03-04]"},
+                                           {"SLURM_JOB_ID", "77"}}));
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->rank, 9);
   EXPECT_EQ(place->local_size, 8);
@@ -99,11 +107,13 @@ TEST(RankEnvironment, SaysWhichVariableIsWrong) {
 TEST(RankEnvironment, RefusesNumbersThatDoNotGoTogether) {
   EXPECT_FALSE(rank_place(variables({{"RANK", "4"}, {"WORLD_SIZE", "4"}})).has_value());
   EXPECT_FALSE(
-      rank_place(variables({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "8"}})).has_value());
+      rank_place(variables({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "8"}}))
+          .has_value());
 }
 
 TEST(RankEnvironment, AsksForTheFirstNodeWhereNothingNamesIt) {
-  const auto place = rank_place(variables({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"},
+  const auto place = rank_place(variables({{"OMPI_COMM_WORLD_RANK", "1"},
+                                           {"OMPI_COMM_WORLD_SIZE", "4"},
                                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
   ASSERT_FALSE(place.has_value());

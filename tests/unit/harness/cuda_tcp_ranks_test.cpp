@@ -35,8 +35,13 @@ int free_port() {
 }
 
 RankPlace place_of(int rank, int size, int port) {
-  return {.rank = rank, .world_size = size, .local_rank = rank, .local_size = size,
-          .master_host = "127.0.0.1", .master_port = port, .launcher = "test"};
+  return {.rank = rank,
+          .world_size = size,
+          .local_rank = rank,
+          .local_size = size,
+          .master_host = "127.0.0.1",
+          .master_port = port,
+          .launcher = "test"};
 }
 
 /// What `work` gives on each of `size` ranks, which run side by side; what one throws is thrown.
@@ -64,7 +69,8 @@ TEST(TcpRanks, ALoneProcessNeedsNoNetwork) {
 }
 
 TEST(TcpRanks, AgreeOnTheLargestOfWhatTheySay) {
-  const auto said = on_ranks<double>(5, [](TcpRanks& ranks) { return ranks.maximum(ranks.rank() * 1.5); });
+  const auto said =
+      on_ranks<double>(5, [](TcpRanks& ranks) { return ranks.maximum(ranks.rank() * 1.5); });
   EXPECT_THAT(said, testing::Each(6.0));
 }
 
@@ -133,7 +139,8 @@ TEST(TcpRanks, TwoProcessesOfTheSameRankAreRefused) {
     }
     return false;
   };
-  auto first = std::async(std::launch::async, caller), second = std::async(std::launch::async, caller);
+  auto first = std::async(std::launch::async, caller),
+       second = std::async(std::launch::async, caller);
   EXPECT_THAT(root.get(), testing::HasSubstr("two processes say that they are rank 1"));
   EXPECT_TRUE(first.get());
   EXPECT_TRUE(second.get());
@@ -150,7 +157,8 @@ TEST(TcpRanks, AStrangerOnThePortIsNotTakenForARank) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  while (::connect(stranger.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  while (::connect(stranger.descriptor(), reinterpret_cast<const sockaddr*>(&address),
+                   sizeof address) != 0) {
     ::usleep(1000);
   }
   const std::string words = "GET / HTTP/1.1\r\n\r\n";

@@ -1,0 +1,55 @@
+// Predictions of published runs do not fall behind. Oracle: the measured times and peaks of
+// results/runs; the figures are those of docs/accuracy.md with a fifth of tolerance.
+
+#include "core/document_tree.hpp"
+#include "scenarios/runs/score_runs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace foreplan::scenarios {
+namespace {
+
+/// Scores of a shipped table by source.
+std::map<std::string, SourceScore> scores_of(const std::string& table) {
+  const std::string file = std::string(FOREPLAN_SOURCE_DIR) + "/results/runs/" + table;
+  const auto text = read_text_file(file);
+  EXPECT_TRUE(text.has_value());
+  const auto runs = read_runs(*text, file);
+  EXPECT_TRUE(runs.has_value());
+  const auto scored = predict_runs(runs->runs, "best");
+  EXPECT_TRUE(scored.has_value());
+  std::map<std::string, SourceScore> scores;
+  for (SourceScore& score : score_runs(*scored, runs->skipped)) {
+    scores.emplace(score.source, std::move(score));
+  }
+  return scores;
+}
+
+constexpr double kTolerance = 1.2;
+
+TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
+  const auto scores = scores_of("training_runs.csv");
+  const std::map<std::string, double> recorded = {
+      {"all", 0.157},          {"llm-foundry", 0.043}, {"korthikanti22", 0.024},
+      {"kempnerforge-mfu", 0.068}, {"simumax-b200", 0.089}, {"mlperf-v5.1", 0.094}};
+  for (const auto& [source, mape] : recorded) {
+    EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
+  }
+  EXPECT_GE(scores.at("all").time.n, 598);
+  EXPECT_LE(scores.at("simumax-b200").memory.mape, kTolerance * 0.018);
+  EXPECT_LE(scores.at("kempnerforge-mfu").memory.mape, kTolerance * 0.046);
+}
+
+TEST(TrainingRuns, OfOneNodeAndManyAreRankedAsWellAsRecorded) {
+  const auto scores = scores_of("training_runs_vtrain.csv");
+  EXPECT_LE(scores.at("vtrain-single").time.mape, kTolerance * 0.085);
+  EXPECT_LE(scores.at("vtrain-multi").time.mape, kTolerance * 0.102);
+  EXPECT_GE(scores.at("vtrain-single").regret.rho, 0.9);
+  EXPECT_LE(scores.at("vtrain-multi").regret.mean, 0.01);
+}
+
+}  // namespace
+}  // namespace foreplan::scenarios
