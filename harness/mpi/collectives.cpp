@@ -64,7 +64,6 @@ class CollectiveLaunch final : public Runnable {
         counts_(counts_of(point, elements_.bytes(), size)),
         send_(counts_.send * elements_.bytes()),
         receive_(counts_.receive * elements_.bytes()) {
-    // Sums of launch after launch in place would overflow: what is timed adds zeros to small numbers.
     fill();
   }
 
@@ -109,7 +108,9 @@ class CollectiveLaunch final : public Runnable {
     for (std::size_t i = 0; i < counts_.send; ++i) {
       elements_.put(send_.data(), i, sent(group_.rank(), i, group_.size()));
     }
-    if (!point_.in_place) {
+    // A broadcast has one buffer; the first rank sends from where the others receive.
+    const bool is_root = point_.kind == CollectiveKind::broadcast && group_.rank() == 0;
+    if (!point_.in_place && !is_root) {
       std::memset(receive_.data(), 0xff, receive_.size());  // NaN: a hole shows
       return;
     }
@@ -140,8 +141,7 @@ class CollectiveLaunch final : public Runnable {
         expect_mpi(MPI_Alltoall(send, chunk, type, receive, chunk, type, ranks), "MPI_Alltoall");
         return;
       case CollectiveKind::broadcast:
-        expect_mpi(MPI_Bcast(group_.rank() == 0 ? send_.data() : receive, chunk, type, 0, ranks),
-                   "MPI_Bcast");
+        expect_mpi(MPI_Bcast(receive, chunk, type, 0, ranks), "MPI_Bcast");
         return;
       case CollectiveKind::send_recv: pass_on(receive, chunk, type, ranks); return;
     }
