@@ -23,9 +23,9 @@ std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * frac
 std::string signed_percent(double fraction) { return fmt::format("{:+.1f} %", 100 * fraction); }
 
 Json error_json(const ErrorSummary& s) {
-  return {{"n", s.n},         {"mape", s.mape},         {"median", s.median},
-          {"p90", s.p90},     {"p95", s.p95},           {"worst", s.worst},
-          {"bias", s.bias},   {"worst_id", s.worst_id}, {"coverage_90", s.coverage_90}};
+  return {{"n", s.n},       {"mape", s.mape},         {"median", s.median},
+          {"p90", s.p90},   {"p95", s.p95},           {"worst", s.worst},
+          {"bias", s.bias}, {"worst_id", s.worst_id}, {"coverage_90", s.coverage_90}};
 }
 
 Json group_json(const SourceScore& s) {
@@ -44,12 +44,18 @@ Json group_json(const SourceScore& s) {
 }
 
 Json prediction_json(const RunPrediction& p) {
-  return {{"step_time_s", p.step_time_s},     {"step_time_low_s", p.low_s},
-          {"step_time_high_s", p.high_s},     {"peak_bytes", p.peak_bytes},
-          {"peak_low_bytes", p.peak_low_bytes}, {"peak_high_bytes", p.peak_high_bytes},
-          {"device_total_bytes", p.device_bytes}, {"usable_bytes", p.usable_bytes},
-          {"fits", p.fits()},                 {"profile", p.profile},
-          {"time", describe(p.report.time)},  {"memory", describe(p.report.memory)}};
+  return {{"step_time_s", p.step_time_s},
+          {"step_time_low_s", p.low_s},
+          {"step_time_high_s", p.high_s},
+          {"peak_bytes", p.peak_bytes},
+          {"peak_low_bytes", p.peak_low_bytes},
+          {"peak_high_bytes", p.peak_high_bytes},
+          {"device_total_bytes", p.device_bytes},
+          {"usable_bytes", p.usable_bytes},
+          {"fits", p.fits()},
+          {"profile", p.profile},
+          {"time", describe(p.report.time)},
+          {"memory", describe(p.report.memory)}};
 }
 
 Json row_json(const ScoredRun& scored) {
@@ -58,7 +64,8 @@ Json row_json(const ScoredRun& scored) {
   if (run.measured.step_time_s) row["measured_step_time_s"] = *run.measured.step_time_s;
   if (run.measured.peak_bytes) {
     row["measured_peak_bytes"] = *run.measured.peak_bytes;
-    row["memory_definition"] = kMemoryDefinitionNames[static_cast<std::size_t>(run.measured.memory)];
+    row["memory_definition"] =
+        kMemoryDefinitionNames[static_cast<std::size_t>(run.measured.memory)];
   }
   if (run.measured.out_of_memory) row["out_of_memory"] = true;
   if (!run.assumptions.empty()) row["assumptions"] = run.assumptions;
@@ -90,10 +97,12 @@ Json rows_json(const Validation& v) {
 
 std::string score_table(const std::vector<SourceScore>& scores) {
   Table table({"source", ">runs", ">skipped", ">time n", ">MAPE", ">median", ">p95", ">worst", "id",
-               ">bias", ">in 90 %", ">spreadsheet", ">mem n", ">MAPE", ">median", ">in 90 %", ">OOM",
-               ">regret", ">rho"});
+               ">bias", ">in 90 %", ">spreadsheet", ">mem n", ">MAPE", ">median", ">in 90 %",
+               ">OOM", ">regret", ">rho"});
   for (const SourceScore& s : scores) {
-    const auto of = [](bool has, std::string text) { return has ? std::move(text) : std::string(); };
+    const auto of = [](bool has, std::string text) {
+      return has ? std::move(text) : std::string();
+    };
     const bool time = s.time.n > 0, memory = s.memory.n > 0, choice = s.regret.groups > 0;
     table.add({s.source, std::to_string(s.runs), of(s.skipped > 0, std::to_string(s.skipped)),
                of(time, std::to_string(s.time.n)), of(time, percent(s.time.mape)),
@@ -104,7 +113,8 @@ std::string score_table(const std::vector<SourceScore>& scores) {
                of(memory, std::to_string(s.memory.n)), of(memory, percent(s.memory.mape)),
                of(memory, percent(s.memory.median)), of(memory, percent(s.memory.coverage_90)),
                of(s.oom_n > 0, fmt::format("{}/{}", s.oom_right, s.oom_n)),
-               of(choice, percent(s.regret.mean)), of(choice, fmt::format("{:.2f}", s.regret.rho))});
+               of(choice, percent(s.regret.mean)),
+               of(choice, fmt::format("{:.2f}", s.regret.rho))});
   }
   return table.text();
 }

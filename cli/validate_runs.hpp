@@ -13,8 +13,8 @@ namespace foreplan::cli {
 /// read, which other readers complain about.
 [[nodiscard]] bool is_run_file(const std::string& file);
 
-/// Predicts all runs of the files with the named cost profile, prints the scores per source beside the
-/// spreadsheet's, and writes them to `json` unless that is empty.
+/// Predicts all runs of the files with the named cost profile, prints the scores per source beside
+/// the spreadsheet's, and writes them to `json` unless that is empty.
 [[nodiscard]] Result<ExitCode> validate_runs(const std::vector<std::string>& files,
                                              const std::string& profile, const std::string& json);
 

@@ -17,8 +17,8 @@ class CsvScanner {
   /// The next record that is not blank; false at the end.
   bool next();
   [[nodiscard]] const std::vector<std::string_view>& fields() const { return fields_; }
-  [[nodiscard]] int line() const { return line_; }       ///< 1-based, where the record starts
-  [[nodiscard]] bool ended() const { return ended_; }    ///< by a line break
+  [[nodiscard]] int line() const { return line_; }     ///< 1-based, where the record starts
+  [[nodiscard]] bool ended() const { return ended_; }  ///< by a line break
   [[nodiscard]] bool open_quote() const { return open_quote_; }
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
-// A kernel as everyone who runs one sees it: a name, the shapes that it takes, what it is given, what
-// it counts, a plain launch function, and a reference in double precision to be checked against.
+// A kernel as everyone who runs one sees it: a name, the shapes that it takes, what it is given,
+// what it counts, a plain launch function, and a reference in double precision to be checked
+// against.
 
 #include "core/dtype.hpp"
 #include "core/operator.hpp"
@@ -18,8 +19,8 @@
 namespace foreplan::kernels {
 
 /// What a kernel is asked to compute. `op` is the word of core/operator.hpp or of a kernel that the
-/// simulator does not know ("copy_strided", "grad_norm"); `parameters` are whole numbers that a shape
-/// does not hold ("vocabulary", "experts", "topk"), each declared by its kernel.
+/// simulator does not know ("copy_strided", "grad_norm"); `parameters` are whole numbers that a
+/// shape does not hold ("vocabulary", "experts", "topk"), each declared by its kernel.
 struct Question {
   std::string op;
   Pass pass = Pass::forward;
@@ -49,7 +50,17 @@ enum class Fill : std::uint8_t {
 };
 
 /// Elements as a buffer stores them.
-enum class Storage : std::uint8_t { fp32, tf32, fp16, bf16, fp8_e4m3, fp8_e5m2, int32, int64, uint8 };
+enum class Storage : std::uint8_t {
+  fp32,
+  tf32,
+  fp16,
+  bf16,
+  fp8_e4m3,
+  fp8_e5m2,
+  int32,
+  int64,
+  uint8
+};
 [[nodiscard]] std::size_t bytes_per_element(Storage storage);
 
 /// One buffer of a case.
@@ -58,10 +69,10 @@ struct Operand {
   std::int64_t elements = 0;
   Storage storage = Storage::bf16;
   Fill fill = Fill::normal;
-  double scale = 1;        ///< of `normal` and `uniform`
-  std::int64_t limit = 0;  ///< of `index`
+  double scale = 1;                ///< of `normal` and `uniform`
+  std::int64_t limit = 0;          ///< of `index`
   std::vector<double> contents{};  ///< of `listed`, never empty there
-  bool updated = false;    ///< read and written: filled as `fill` says, compared as an output
+  bool updated = false;  ///< read and written: filled as `fill` says, compared as an output
   /// Of outputs: allowed |got - reference| <= absolute + relative * |reference|. Derived where the
   /// case is made, from the length of its sums and the types involved.
   double absolute = 0, relative = 0;

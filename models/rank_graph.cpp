@@ -21,7 +21,7 @@ void add_input_norm(GraphBuilder& builder, const ModelSpec& model, Site site,
   builder.keep({site.part, output_label},
                in_activation_type ? sizes.hidden_state()
                                   : sizes.kept_operands(static_cast<double>(sizes.sharded_tokens()),
-                                                   static_cast<double>(sizes.hidden())));
+                                                        static_cast<double>(sizes.hidden())));
 }
 
 /// A norm between a branch and the residual add (Gemma 2): keeps its input, which recomputing the
@@ -88,8 +88,8 @@ double query_share(const RankGraph& graph) {
   return 1.0 / 3;
 }
 
-/// What stays of a tensor when every second product is rebuilt: q and v of the projections, one side
-/// of a gated unit; the sum after attention is rebuilt from the recomputed o.
+/// What stays of a tensor when every second product is rebuilt: q and v of the projections, one
+/// side of a gated unit; the sum after attention is rebuilt from the recomputed o.
 double kept_share(const RankGraph& graph, const SavedTensor& tensor) {
   if (tensor.label == "qkv") return (1 + query_share(graph)) / 2;
   if (tensor.label == "fc1_output") return 0.5;

@@ -41,8 +41,8 @@ enum class GemmPrecision : std::uint8_t {
 };
 /// Operands are cast to a narrow type before every GEMM.
 constexpr bool is_fp8(GemmPrecision p) { return p != GemmPrecision::native; }
-/// Scales per block of elements: row-wise and column-wise copies are both kept, since one is not the
-/// transpose of the other.
+/// Scales per block of elements: row-wise and column-wise copies are both kept, since one is not
+/// the transpose of the other.
 constexpr bool is_block_scaled(GemmPrecision p) {
   return p == GemmPrecision::fp8_block || p == GemmPrecision::mxfp8 || p == GemmPrecision::nvfp4;
 }
@@ -69,7 +69,7 @@ struct RankShape {
   ContextParallelKind context_parallel = ContextParallelKind::ring;
   AttentionKernel attention = AttentionKernel::fused;
   LossKernel loss = LossKernel::unfused;
-  bool gathers_logits = false;  ///< every TP rank computes the loss of the whole vocabulary
+  bool gathers_logits = false;     ///< every TP rank computes the loss of the whole vocabulary
   DType activation = DType::bf16;  ///< bf16 or fp16: hidden states and attention core
   GemmPrecision gemm = GemmPrecision::native;
   bool keeps_narrow = true;  ///< narrow GEMMs keep their operands narrow (TransformerEngine)
@@ -133,8 +133,8 @@ struct RankGraph {
 [[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape,
                                    bool holds_table);
 
-/// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward: 0
-/// or 1, and between where every second product of a fused one is.
+/// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward:
+/// 0 or 1, and between where every second product of a fused one is.
 [[nodiscard]] double recomputed_share(const Operator& op, PartSet recomputed);
 /// Bytes of saved tensors when the parts in `recomputed` are rebuilt in backward.
 [[nodiscard]] Bytes saved_bytes(const RankGraph& graph, PartSet recomputed);

@@ -48,11 +48,12 @@ Counts counts_of(const CollectivePoint& point, std::size_t element_bytes, int ra
   return {};
 }
 
-/// What rank `rank` sends at `index`: small whole numbers, whose sums over all ranks are exact in bf16,
-/// whatever the order.
+/// What rank `rank` sends at `index`: small whole numbers, whose sums over all ranks are exact in
+/// bf16, whatever the order.
 int sent(int rank, std::size_t index, int ranks) {
   const int values = ranks <= 20 ? 13 : 2;
-  return static_cast<int>((index + static_cast<std::size_t>(7 * rank)) % static_cast<std::size_t>(values));
+  return static_cast<int>((index + static_cast<std::size_t>(7 * rank)) %
+                          static_cast<std::size_t>(values));
 }
 
 class CollectiveLaunch final : public Runnable {
@@ -128,7 +129,8 @@ class CollectiveLaunch final : public Runnable {
     const MPI_Comm ranks = group_.communicator();
     switch (point_.kind) {
       case CollectiveKind::all_reduce:
-        expect_mpi(MPI_Allreduce(send, receive, chunk, type, elements_.sum(), ranks), "MPI_Allreduce");
+        expect_mpi(MPI_Allreduce(send, receive, chunk, type, elements_.sum(), ranks),
+                   "MPI_Allreduce");
         return;
       case CollectiveKind::all_gather:
         expect_mpi(MPI_Allgather(send, chunk, type, receive, chunk, type, ranks), "MPI_Allgather");
@@ -151,8 +153,8 @@ class CollectiveLaunch final : public Runnable {
   void pass_on(void* receive, int count, MPI_Datatype type, MPI_Comm ranks) {
     const int next = (group_.rank() + 1) % group_.size();
     const int before = (group_.rank() + group_.size() - 1) % group_.size();
-    expect_mpi(MPI_Sendrecv(send_.data(), count, type, next, 0, receive, count, type, before, 0, ranks,
-                            MPI_STATUS_IGNORE),
+    expect_mpi(MPI_Sendrecv(send_.data(), count, type, next, 0, receive, count, type, before, 0,
+                            ranks, MPI_STATUS_IGNORE),
                "MPI_Sendrecv");
   }
 
@@ -169,7 +171,8 @@ class CollectiveLaunch final : public Runnable {
       case CollectiveKind::reduce_scatter: return sum_at(static_cast<std::size_t>(own) * chunk + i);
       case CollectiveKind::all_gather: return sent(static_cast<int>(i / chunk), i % chunk, n);
       case CollectiveKind::all_to_all:
-        return sent(static_cast<int>(i / chunk), static_cast<std::size_t>(own) * chunk + i % chunk, n);
+        return sent(static_cast<int>(i / chunk), static_cast<std::size_t>(own) * chunk + i % chunk,
+                    n);
       case CollectiveKind::broadcast: return sent(0, i, n);
       case CollectiveKind::send_recv: return sent((own + n - 1) % n, i, n);
     }
@@ -190,7 +193,8 @@ void expect_mpi(int code, const char* call) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw std::runtime_error(fmt::format("{}: {}", call, std::string_view(text, static_cast<std::size_t>(length))));
+  throw std::runtime_error(
+      fmt::format("{}: {}", call, std::string_view(text, static_cast<std::size_t>(length))));
 }
 
 Elements::Elements(DType type) : is_bf16_(type == DType::bf16) {
@@ -234,7 +238,8 @@ Group::~Group() { MPI_Comm_free(&communicator_); }
 
 Result<std::unique_ptr<Runnable>> prepare_collective(const CollectivePoint& point, int world_size) {
   if (point.dtype != DType::fp32 && point.dtype != DType::bf16) {
-    return fail(fmt::format("MPI collectives of {}; fp32 and bf16 are measured", name(point.dtype)));
+    return fail(
+        fmt::format("MPI collectives of {}; fp32 and bf16 are measured", name(point.dtype)));
   }
   const bool has_in_place =
       point.kind != CollectiveKind::broadcast && point.kind != CollectiveKind::send_recv;

@@ -49,8 +49,8 @@ class Group {
   int rank_ = 0, size_ = 0;
 };
 
-/// Fails, in words, for types other than fp32 and bf16, for sizes that give a rank no element or more
-/// than MPI counts, and for in-place forms that MPI does not have.
+/// Fails, in words, for types other than fp32 and bf16, for sizes that give a rank no element or
+/// more than MPI counts, and for in-place forms that MPI does not have.
 [[nodiscard]] Result<std::unique_ptr<Runnable>> prepare_collective(const CollectivePoint& point,
                                                                    int world_size);
 

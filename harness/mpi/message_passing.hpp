@@ -1,6 +1,6 @@
 #pragma once
-// Collectives between processes over MPI, as a library that is loaded only where a launcher started several
-// ranks: a program that is linked to MPI does not start where there is none.
+// Collectives between processes over MPI, as a library that is loaded only where a launcher started
+// several ranks: a program that is linked to MPI does not start where there is none.
 
 #include "harness/point.hpp"
 #include "harness/target.hpp"

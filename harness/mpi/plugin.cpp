@@ -20,13 +20,16 @@ class World final : public MessagePassing {
  public:
   World() {
     int provided = 0;
-    expect_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    expect_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    expect_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
+               "MPI_Init_thread");
+    expect_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+               "MPI_Comm_set_errhandler");
     expect_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     expect_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     MPI_Comm node = MPI_COMM_NULL;
-    expect_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
-               "MPI_Comm_split_type");
+    expect_mpi(
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+        "MPI_Comm_split_type");
     expect_mpi(MPI_Comm_size(node, &ranks_per_node_), "MPI_Comm_size");
     MPI_Comm_free(&node);
     // Nodes may hold different numbers of ranks; the first one's counts for all.
@@ -42,7 +45,8 @@ class World final : public MessagePassing {
   void barrier() override { expect_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
   [[nodiscard]] double maximum(double value) override {
     double all = value;
-    expect_mpi(MPI_Allreduce(&value, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+    expect_mpi(MPI_Allreduce(&value, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD),
+               "MPI_Allreduce");
     return all;
   }
   [[nodiscard]] double from_root(double value) override {

@@ -1,5 +1,5 @@
-// GELU in its tanh form, SwiGLU and GeGLU, forward and backward. Bound by memory where the processor has
-// wide vectors, by the exponential where not.
+// GELU in its tanh form, SwiGLU and GeGLU, forward and backward. Bound by memory where the
+// processor has wide vectors, by the exponential where not.
 
 #include "kernels/host/rows.hpp"
 #include "kernels/reference/cases.hpp"
@@ -14,7 +14,9 @@ struct Sizes {
   Storage storage;
   ActivationForm form;
   [[nodiscard]] bool gated() const { return form != ActivationForm::gelu; }
-  [[nodiscard]] Gate gate() const { return form == ActivationForm::swiglu ? Gate::silu : Gate::gelu; }
+  [[nodiscard]] Gate gate() const {
+    return form == ActivationForm::swiglu ? Gate::silu : Gate::gelu;
+  }
   [[nodiscard]] std::int64_t input_cols() const { return gated() ? 2 * cols : cols; }
   [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(cols); }
 };
@@ -28,7 +30,8 @@ void forward(const Sizes& s, std::span<void* const> b) {
       float* const out = y.place(r * s.cols, room[1]);
       activate(s.gate(), gate, out, s.width());
       if (s.gated()) {
-        scaled_product(x.read(r * s.input_cols() + s.cols, s.width(), room[2]), out, 1, out, s.width());
+        scaled_product(x.read(r * s.input_cols() + s.cols, s.width(), room[2]), out, 1, out,
+                       s.width());
       }
       y.write(r * s.cols, s.width(), out);
     }

@@ -1,6 +1,6 @@
-// Gradients of attention: probabilities are computed again from the log-sum-exps, tile by tile. A thread
-// takes a key head of a sequence with all its query heads, so that no two add to the same gradient;
-// gradients add up in fp32. Bound by the five products of a tile.
+// Gradients of attention: probabilities are computed again from the log-sum-exps, tile by tile. A
+// thread takes a key head of a sequence with all its query heads, so that no two add to the same
+// gradient; gradients add up in fp32. Bound by the five products of a tile.
 
 #include "kernels/host/attention_tiles.hpp"
 
@@ -51,7 +51,8 @@ void soften_tile(const AttentionPlan& p, const Head& head, const Tile& keys, Gra
   for (std::int64_t i = 0; i < head.tile->queries.size; ++i) {
     const Visible seen = grid.visible(*head.tile, i, keys);
     const std::int64_t token = head.tile->queries.first + i;
-    float *const row = g.scores.data() + i * kKeyTile, *const d_row = g.d_scores.data() + i * kKeyTile;
+    float *const row = g.scores.data() + i * kKeyTile, *const d_row =
+                                                           g.d_scores.data() + i * kKeyTile;
     for (float* const one : {row, d_row}) {
       std::fill(one, one + seen.first, 0.0F);
       std::fill(one + std::max(seen.first, seen.last), one + kKeyTile, 0.0F);
@@ -59,7 +60,8 @@ void soften_tile(const AttentionPlan& p, const Head& head, const Tile& keys, Gra
     if (seen.first >= seen.last) continue;
     const auto n = static_cast<std::size_t>(seen.last - seen.first);
     exponentials(row + seen.first, factor, -lse[token], row + seen.first, n);
-    softmax_gradient(row + seen.first, correction(p, b, token, head.q), factor, d_row + seen.first, n);
+    softmax_gradient(row + seen.first, correction(p, b, token, head.q), factor, d_row + seen.first,
+                     n);
   }
 }
 
@@ -101,7 +103,8 @@ void differentiate(const Backward& w, std::int64_t sequence, std::int64_t kv_hea
   const Tile keys{p.layout.kv_offsets[s], p.layout.kv_offsets[s + 1] - p.layout.kv_offsets[s]};
   g.k.assign(static_cast<std::size_t>(keys.size * qk), 0);
   g.v.assign(static_cast<std::size_t>(keys.size * dv), 0);
-  for (std::int64_t head = kv_head * p.heads_per_kv; head < (kv_head + 1) * p.heads_per_kv; ++head) {
+  for (std::int64_t head = kv_head * p.heads_per_kv; head < (kv_head + 1) * p.heads_per_kv;
+       ++head) {
     for (const QueryTile& tile : p.query_tiles) {
       if (tile.sequence != sequence) continue;
       g.q.assign(static_cast<std::size_t>(kQueryTile * qk), 0);
@@ -132,20 +135,33 @@ struct Products {
   const AttentionPlan& plan;
 
   [[nodiscard]] Product d_probabilities(std::int64_t queries, std::int64_t keys) const {
-    return {.shape = {queries, keys, plan.layout.head_dim_v, 1}, .input = plan.storage,
-            .output = Storage::fp32, .a = {plan.out_step, 1, 0}, .b = {1, plan.v_step, 0},
+    return {.shape = {queries, keys, plan.layout.head_dim_v, 1},
+            .input = plan.storage,
+            .output = Storage::fp32,
+            .a = {plan.out_step, 1, 0},
+            .b = {1, plan.v_step, 0},
             .c = {kKeyTile, 1, 0}};
   }
   /// [keys, dim] += T^T X with a tile T of [queries, keys] and rows X of queries `step` apart.
   [[nodiscard]] Product of_keys(std::int64_t queries, std::int64_t keys, std::int64_t dim,
                                 std::int64_t step) const {
-    return {.shape = {keys, dim, queries, 1}, .input = plan.storage, .output = Storage::fp32,
-            .a = {1, kKeyTile, 0}, .b = {step, 1, 0}, .c = {dim, 1, 0}, .accumulates = true};
+    return {.shape = {keys, dim, queries, 1},
+            .input = plan.storage,
+            .output = Storage::fp32,
+            .a = {1, kKeyTile, 0},
+            .b = {step, 1, 0},
+            .c = {dim, 1, 0},
+            .accumulates = true};
   }
   [[nodiscard]] Product d_q(std::int64_t queries, std::int64_t keys) const {
     const std::int64_t dim = plan.layout.head_dim_qk;
-    return {.shape = {queries, dim, keys, 1}, .input = plan.storage, .output = Storage::fp32,
-            .a = {kKeyTile, 1, 0}, .b = {plan.k_step, 1, 0}, .c = {dim, 1, 0}, .accumulates = true};
+    return {.shape = {queries, dim, keys, 1},
+            .input = plan.storage,
+            .output = Storage::fp32,
+            .a = {kKeyTile, 1, 0},
+            .b = {plan.k_step, 1, 0},
+            .c = {dim, 1, 0},
+            .accumulates = true};
   }
 };
 

@@ -1,6 +1,6 @@
-// Forward attention: for each tile of queries and head, over tiles of keys with a running maximum and sum
-// (online softmax, Milakov and Gimelshein 2018). Bound by the products, and by the exponentials where
-// heads are small.
+// Forward attention: for each tile of queries and head, over tiles of keys with a running maximum
+// and sum (online softmax, Milakov and Gimelshein 2018). Bound by the products, and by the
+// exponentials where heads are small.
 
 #include "kernels/host/attention_tiles.hpp"
 
@@ -58,8 +58,7 @@ void write_tile(const Forward& f, const Tile& queries, std::int64_t head, Runnin
   const AttentionPlan& p = f.plan;
   const auto dim = static_cast<std::size_t>(p.layout.head_dim_v);
   const Numbers out(b[At::out], p.storage);
-  float* const lse =
-      static_cast<float*>(b[At::lse]) + head * p.layout.tokens_q() + queries.first;
+  float* const lse = static_cast<float*>(b[At::lse]) + head * p.layout.tokens_q() + queries.first;
   for (std::int64_t i = 0; i < queries.size; ++i) {
     const auto query = static_cast<std::size_t>(i);
     const float sum = running.sum[query];

@@ -36,8 +36,8 @@ std::vector<Tile> TileGrid::key_tiles(const QueryTile& queries) const {
   const std::int64_t most =
       seen_by(queries.sequence, queries.queries.first + queries.queries.size - 1).last;
   std::vector<Tile> tiles;
-  for (std::int64_t first = begin + (least - begin) / kKeyTile * kKeyTile; first < std::min(most, end);
-       first += kKeyTile) {
+  for (std::int64_t first = begin + (least - begin) / kKeyTile * kKeyTile;
+       first < std::min(most, end); first += kKeyTile) {
     tiles.push_back({first, std::min(kKeyTile, end - first)});
   }
   return tiles;

@@ -1,7 +1,8 @@
 #pragma once
-// Attention in tiles of queries and keys that stay in a core's own cache: the scores of a whole sequence
-// are never stored (FlashAttention, Dao et al. 2022; PyTorch's CPU kernel does the same). Products of
-// tiles are oneDNN's, run by one thread each; rows of scores are worked on between them.
+// Attention in tiles of queries and keys that stay in a core's own cache: the scores of a whole
+// sequence are never stored (FlashAttention, Dao et al. 2022; PyTorch's CPU kernel does the same).
+// Products of tiles are oneDNN's, run by one thread each; rows of scores are worked on between
+// them.
 
 #include "kernels/host/onednn.hpp"
 #include "kernels/host/rows.hpp"
@@ -42,7 +43,8 @@ class TileGrid {
   [[nodiscard]] std::vector<QueryTile> query_tiles() const;
   /// Tiles of keys of which the queries see any.
   [[nodiscard]] std::vector<Tile> key_tiles(const QueryTile& queries) const;
-  [[nodiscard]] Visible visible(const QueryTile& queries, std::int64_t query, const Tile& keys) const;
+  [[nodiscard]] Visible visible(const QueryTile& queries, std::int64_t query,
+                                const Tile& keys) const;
 
  private:
   [[nodiscard]] Visible seen_by(std::int64_t sequence, std::int64_t query) const;
@@ -62,7 +64,9 @@ class TileProducts {
   [[nodiscard]] const Operation& at(std::int64_t queries, std::int64_t keys) const {
     return products_.at({queries, keys});
   }
-  [[nodiscard]] const std::string& algorithm() const { return products_.begin()->second.algorithm(); }
+  [[nodiscard]] const std::string& algorithm() const {
+    return products_.begin()->second.algorithm();
+  }
 
  private:
   std::map<std::pair<std::int64_t, std::int64_t>, Operation> products_;

@@ -1,5 +1,5 @@
-// Softmax-cross-entropy over rows of logits, forward and backward. Bound by memory, and by the exponential
-// where the processor has narrow vectors.
+// Softmax-cross-entropy over rows of logits, forward and backward. Bound by memory, and by the
+// exponential where the processor has narrow vectors.
 
 #include "kernels/host/rows.hpp"
 #include "kernels/reference/cases.hpp"
@@ -33,7 +33,8 @@ void forward(const Sizes& s, std::span<void* const> b) {
 void backward(const Sizes& s, std::span<void* const> b) {
   const Numbers logits(b[0], s.storage), dlogits(b[4], s.storage);
   const auto* const targets = static_cast<const std::int64_t*>(b[1]);
-  const auto *const lse = static_cast<const float*>(b[2]), *const dloss = static_cast<const float*>(b[3]);
+  const auto *const lse = static_cast<const float*>(b[2]), *const dloss =
+                                                               static_cast<const float*>(b[3]);
   in_parts(s.rows, s.rows * s.cols, [&](std::int64_t first, std::int64_t last) {
     Rooms room(2, s.width());
     for (std::int64_t r = first; r < last; ++r) {

@@ -24,7 +24,8 @@ void forward(const Sizes& s, std::span<void* const> b) {
   });
 }
 
-/// Each thread owns a part of the table: no two add to the same row, and the order is that of the ids.
+/// Each thread owns a part of the table: no two add to the same row, and the order is that of the
+/// ids.
 void backward(const Sizes& s, std::span<void* const> b) {
   const Numbers dy(b[0], s.storage);
   const auto* const ids = static_cast<const std::int64_t*>(b[1]);

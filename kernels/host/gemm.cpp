@@ -1,6 +1,6 @@
-// Matrix products of forward, dgrad and wgrad, one or a batch: one oneDNN primitive each, with bias and
-// GELU in the same primitive. Bound by the processor's matrix or vector units; bf16 runs in AMX tiles
-// where the processor has them.
+// Matrix products of forward, dgrad and wgrad, one or a batch: one oneDNN primitive each, with bias
+// and GELU in the same primitive. Bound by the processor's matrix or vector units; bf16 runs in AMX
+// tiles where the processor has them.
 
 #include "kernels/host/onednn.hpp"
 #include "kernels/reference/gemm_case.hpp"
@@ -16,8 +16,10 @@ using reference::GemmProblem;
 
 Product wanted(const GemmProblem& problem) {
   const GemmShape& s = problem.shape;
-  const Layout a = problem.a_has_k_contiguous() ? Layout{s.k, 1, s.m * s.k} : Layout{1, s.m, s.m * s.k};
-  const Layout b = problem.b_has_k_contiguous() ? Layout{1, s.k, s.k * s.n} : Layout{s.n, 1, s.k * s.n};
+  const Layout a =
+      problem.a_has_k_contiguous() ? Layout{s.k, 1, s.m * s.k} : Layout{1, s.m, s.m * s.k};
+  const Layout b =
+      problem.b_has_k_contiguous() ? Layout{1, s.k, s.k * s.n} : Layout{s.n, 1, s.k * s.n};
   return {.shape = s,
           .input = reference::storage_of(problem.a),
           .output = reference::storage_of(problem.output),

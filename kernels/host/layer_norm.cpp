@@ -1,5 +1,5 @@
-// LayerNorm forward and backward (Ba et al. 2016) through oneDNN, whose gains and biases are fp32 and whose
-// statistic is the variance: both are converted around it. Bound by memory.
+// LayerNorm forward and backward (Ba et al. 2016) through oneDNN, whose gains and biases are fp32
+// and whose statistic is the variance: both are converted around it. Bound by memory.
 
 #include "kernels/host/onednn.hpp"
 #include "kernels/host/rows.hpp"
@@ -26,13 +26,18 @@ Layouts layouts_of(RowShape shape, Storage storage) {
   const auto vector = [](std::int64_t n) {
     return dnnl::memory::desc({n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a);
   };
-  return {dense(shape.rows, shape.cols, storage), vector(shape.rows), vector(shape.cols),
-          shape.rows, shape.cols, storage};
+  return {dense(shape.rows, shape.cols, storage),
+          vector(shape.rows),
+          vector(shape.cols),
+          shape.rows,
+          shape.cols,
+          storage};
 }
 
 dnnl::layer_normalization_forward::primitive_desc forward_description(const Layouts& at) {
   return {{dnnl::prop_kind::forward_training, at.x, at.row_numbers, kEpsilon, kFlags},
-          attributes(), cpu()};
+          attributes(),
+          cpu()};
 }
 
 /// Calls body with `weights` as fp32 numbers.
@@ -46,11 +51,14 @@ void with_fp32(void* weights, const Layouts& at, const Body& body) {
 
 void add_forward(Case& made, const Layouts& at) {
   const auto description = forward_description(at);
-  const auto operation = std::make_shared<const Operation>(
-      dnnl::layer_normalization_forward(description), description,
-      Operation::Layouts{{DNNL_ARG_SRC, at.x}, {DNNL_ARG_SCALE, at.weights},
-                         {DNNL_ARG_SHIFT, at.weights}, {DNNL_ARG_DST, at.x},
-                         {DNNL_ARG_MEAN, at.row_numbers}, {DNNL_ARG_VARIANCE, at.row_numbers}});
+  const auto operation =
+      std::make_shared<const Operation>(dnnl::layer_normalization_forward(description), description,
+                                        Operation::Layouts{{DNNL_ARG_SRC, at.x},
+                                                           {DNNL_ARG_SCALE, at.weights},
+                                                           {DNNL_ARG_SHIFT, at.weights},
+                                                           {DNNL_ARG_DST, at.x},
+                                                           {DNNL_ARG_MEAN, at.row_numbers},
+                                                           {DNNL_ARG_VARIANCE, at.row_numbers}});
   made.algorithm = operation->algorithm();
   made.launch = [operation, at](std::span<void* const> b, void*, Stream) {
     thread_local std::vector<float> bias;
@@ -73,10 +81,15 @@ void add_backward(Case& made, const Layouts& at) {
   // The shift is in no gradient, but the library asks for one.
   const auto operation = std::make_shared<const Operation>(
       dnnl::layer_normalization_backward(description), description,
-      Operation::Layouts{{DNNL_ARG_SRC, at.x}, {DNNL_ARG_SCALE, at.weights},
-                         {DNNL_ARG_SHIFT, at.weights}, {DNNL_ARG_DIFF_DST, at.x}, {DNNL_ARG_MEAN, at.row_numbers},
-                         {DNNL_ARG_VARIANCE, at.row_numbers}, {DNNL_ARG_DIFF_SRC, at.x},
-                         {DNNL_ARG_DIFF_SCALE, at.weights}, {DNNL_ARG_DIFF_SHIFT, at.weights}});
+      Operation::Layouts{{DNNL_ARG_SRC, at.x},
+                         {DNNL_ARG_SCALE, at.weights},
+                         {DNNL_ARG_SHIFT, at.weights},
+                         {DNNL_ARG_DIFF_DST, at.x},
+                         {DNNL_ARG_MEAN, at.row_numbers},
+                         {DNNL_ARG_VARIANCE, at.row_numbers},
+                         {DNNL_ARG_DIFF_SRC, at.x},
+                         {DNNL_ARG_DIFF_SCALE, at.weights},
+                         {DNNL_ARG_DIFF_SHIFT, at.weights}});
   made.algorithm = operation->algorithm();
   made.launch = [operation, at](std::span<void* const> b, void*, Stream) {
     thread_local std::vector<float> variance;
@@ -94,8 +107,7 @@ void add_backward(Case& made, const Layouts& at) {
 Result<Case> make(const Question& question) {
   auto made = in_host_types(reference::layer_norm(question));
   if (!made) return made;
-  const Layouts at =
-      layouts_of(std::get<RowShape>(question.shape), made->operands.front().storage);
+  const Layouts at = layouts_of(std::get<RowShape>(question.shape), made->operands.front().storage);
   try {
     question.pass == Pass::forward ? add_forward(*made, at) : add_backward(*made, at);
   } catch (const dnnl::error& failure) {

@@ -22,8 +22,8 @@ void* scratch(std::size_t bytes) {
   return own.data();
 }
 
-dnnl::memory::desc matrix(const GemmShape& shape, std::int64_t rows, std::int64_t cols, Layout layout,
-                          Storage storage) {
+dnnl::memory::desc matrix(const GemmShape& shape, std::int64_t rows, std::int64_t cols,
+                          Layout layout, Storage storage) {
   if (shape.batch == 1) {
     return {{rows, cols}, onednn_type(storage), {layout.row_step, layout.col_step}};
   }

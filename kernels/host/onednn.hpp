@@ -1,5 +1,6 @@
 #pragma once
-// The part of oneDNN that the host's kernels use. Everything runs on the calling thread's OpenMP team.
+// The part of oneDNN that the host's kernels use. Everything runs on the calling thread's OpenMP
+// team.
 
 #include "kernels/kernel.hpp"
 
@@ -26,12 +27,13 @@ namespace foreplan::kernels::host {
 /// Library's own scratch memory stays with the calling thread.
 [[nodiscard]] dnnl::primitive_attr attributes();
 
-/// A primitive with its arguments' layouts, made once and run on many buffers, by several threads at a
-/// time if need be.
+/// A primitive with its arguments' layouts, made once and run on many buffers, by several threads
+/// at a time if need be.
 class Operation {
  public:
   using Layouts = std::vector<std::pair<int, dnnl::memory::desc>>;  ///< DNNL_ARG_... and layout
-  Operation(dnnl::primitive primitive, const dnnl::primitive_desc_base& description, Layouts layouts);
+  Operation(dnnl::primitive primitive, const dnnl::primitive_desc_base& description,
+            Layouts layouts);
 
   /// `data` in the order of the layouts.
   void run(std::initializer_list<void*> data) const;

@@ -23,7 +23,7 @@ struct Types {
 void adamw_launch(const Types& t, std::span<void* const> b) {
   const Numbers gradient(b[0], t.gradient), parameter(b[4], t.parameter);
   auto *const master = static_cast<float*>(b[1]), *const m = static_cast<float*>(b[2]),
-       *const v = static_cast<float*>(b[3]);
+              *const v = static_cast<float*>(b[3]);
   in_parts(t.elements, t.elements, [&](std::int64_t from, std::int64_t to) {
     Rooms room(1, static_cast<std::size_t>(kPiece));
     in_pieces(from, to, [&](std::int64_t first, std::size_t n) {
@@ -62,8 +62,7 @@ Result<Case> make(const Question& question, Result<Case> made,
 }
 
 Result<Case> make_adamw(const Question& question) {
-  const auto bits =
-      reference::parameter_of(question, reference::adamw_parameters(), "state_bits");
+  const auto bits = reference::parameter_of(question, reference::adamw_parameters(), "state_bits");
   if (bits != 32) {
     return fail("optimizer: on a host, states are fp32: state_bits = 32", {.key = "state_bits"});
   }

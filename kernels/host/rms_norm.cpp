@@ -1,5 +1,5 @@
-// RMSNorm forward and backward (Zhang and Sennrich 2019); oneDNN has none that trains. Rows are shared out
-// between threads; each goes through a core's own cache twice. Bound by memory.
+// RMSNorm forward and backward (Zhang and Sennrich 2019); oneDNN has none that trains. Rows are
+// shared out between threads; each goes through a core's own cache twice. Bound by memory.
 
 #include "kernels/host/rows.hpp"
 #include "kernels/reference/cases.hpp"
@@ -33,7 +33,8 @@ void forward(const Sizes& s, std::span<void* const> b) {
 }
 
 void backward(const Sizes& s, std::span<void* const> b) {
-  const Numbers x(b[0], s.storage), weight(b[1], s.storage), dy(b[2], s.storage), dx(b[4], s.storage);
+  const Numbers x(b[0], s.storage), weight(b[1], s.storage), dy(b[2], s.storage),
+      dx(b[4], s.storage);
   const auto* const rstd = static_cast<const float*>(b[3]);
   ColumnSums dweight(1, s.width());
   in_parts(s.rows, s.rows * s.cols, [&](std::int64_t first, std::int64_t last) {

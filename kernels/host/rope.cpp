@@ -14,10 +14,12 @@ struct Sizes {
 };
 
 /// The row's angles: of each pair those of its axis' position.
-void gather_angles(const Sizes& s, const std::int32_t* positions, const float* table, float* angles) {
+void gather_angles(const Sizes& s, const std::int32_t* positions, const float* table,
+                   float* angles) {
   const auto pairs = static_cast<int>(s.dim / 2);
   for (int p = 0; p < pairs; ++p) {
-    const auto position = static_cast<std::int64_t>(positions[reference::rope_axis(p, pairs, s.axes)]);
+    const auto position =
+        static_cast<std::int64_t>(positions[reference::rope_axis(p, pairs, s.axes)]);
     angles[p] = table[position * pairs + p];
   }
 }
@@ -25,7 +27,8 @@ void gather_angles(const Sizes& s, const std::int32_t* positions, const float* t
 void launch(const Sizes& s, std::span<void* const> b) {
   const Numbers x(b[0], s.storage);
   const auto* const positions = static_cast<const std::int32_t*>(b[1]);
-  const auto *const cosines = static_cast<const float*>(b[2]), *const sines = static_cast<const float*>(b[3]);
+  const auto *const cosines = static_cast<const float*>(b[2]), *const sines =
+                                                                   static_cast<const float*>(b[3]);
   const std::int64_t cols = s.heads * s.dim;
   const auto width = static_cast<std::size_t>(cols), pairs = static_cast<std::size_t>(s.dim / 2);
   in_parts(s.rows, s.rows * cols, [&](std::int64_t first, std::int64_t last) {

@@ -3,11 +3,12 @@
 #include <bit>
 #include <cmath>
 
-// One body per instruction set, chosen by the loader. Sanitizers run code before the loader's choice is
-// made, so that they get one body only.
+// One body per instruction set, chosen by the loader. Sanitizers run code before the loader's
+// choice is made, so that they get one body only.
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
-#define FOREPLAN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FOREPLAN_CLONES \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FOREPLAN_CLONES
 #endif
@@ -17,8 +18,8 @@ namespace {
 
 #define FOREPLAN_INLINE inline __attribute__((always_inline))
 
-/// exp(x) within 2 units in the last place, 0 below -87.3 and e^88 above 88: Cody and Waite's reduction by
-/// ln 2 in two parts and the polynomial of the Cephes library (Moshier 1992, expf).
+/// exp(x) within 2 units in the last place, 0 below -87.3 and e^88 above 88: Cody and Waite's
+/// reduction by ln 2 in two parts and the polynomial of the Cephes library (Moshier 1992, expf).
 FOREPLAN_INLINE float exponential(float x) {
   constexpr float kLeast = -87.3F, kMost = 88.0F;
   constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
@@ -78,7 +79,8 @@ FOREPLAN_CLONES float sum_of_products(const float* x, const float* y, std::size_
   return sum;
 }
 
-FOREPLAN_CLONES float sum_of_products(const float* x, const float* y, const float* z, std::size_t n) {
+FOREPLAN_CLONES float sum_of_products(const float* x, const float* y, const float* z,
+                                      std::size_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::size_t i = 0; i < n; ++i) sum += x[i] * y[i] * z[i];

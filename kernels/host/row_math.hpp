@@ -1,7 +1,7 @@
 #pragma once
-// Arithmetic on contiguous fp32 numbers, compiled for the instruction sets that matter and chosen when the
-// program starts. Kernels over rows bring their rows here, converted to fp32 where they are stored in
-// less: a row fits into a core's own cache, so that the conversion costs no traffic.
+// Arithmetic on contiguous fp32 numbers, compiled for the instruction sets that matter and chosen
+// when the program starts. Kernels over rows bring their rows here, converted to fp32 where they
+// are stored in less: a row fits into a core's own cache, so that the conversion costs no traffic.
 
 #include <cstddef>
 #include <cstdint>

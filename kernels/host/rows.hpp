@@ -83,8 +83,8 @@ void in_pieces(std::int64_t first, std::int64_t last, const Body& body) {
   }
 }
 
-/// `made`, unless an operand is of a type that the host's loops do not convert: fp32 and bf16 they do,
-/// whole numbers they read as they are.
+/// `made`, unless an operand is of a type that the host's loops do not convert: fp32 and bf16 they
+/// do, whole numbers they read as they are.
 [[nodiscard]] Result<Case> in_host_types(Result<Case> made);
 
 /// Sums of columns, one vector per thread while rows are worked on.

@@ -23,7 +23,8 @@ Operation operation_of(Pass pass, const dnnl::memory::desc& layout) {
   }
   const Backward::primitive_desc backward({kPlain, layout, layout, layout, kAlongCols},
                                           attributes(), cpu(), forward);
-  return {Backward(backward), backward,
+  return {Backward(backward),
+          backward,
           {{DNNL_ARG_DST, layout}, {DNNL_ARG_DIFF_DST, layout}, {DNNL_ARG_DIFF_SRC, layout}}};
 }
 
@@ -32,8 +33,8 @@ Result<Case> make(const Question& question) {
   if (!made) return made;
   const auto& shape = std::get<RowShape>(question.shape);
   try {
-    const auto operation = std::make_shared<const Operation>(operation_of(
-        question.pass, dense(shape.rows, shape.cols, made->operands.front().storage)));
+    const auto operation = std::make_shared<const Operation>(
+        operation_of(question.pass, dense(shape.rows, shape.cols, made->operands.front().storage)));
     made->algorithm = operation->algorithm();
     if (question.pass == Pass::forward) {
       made->launch = [operation](std::span<void* const> b, void*, Stream) {

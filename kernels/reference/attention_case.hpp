@@ -23,8 +23,9 @@ struct AttentionProblem {
 
 /// Fails, in words, for other operators, for types that are not among `types`, for head dimensions
 /// that are not multiples of 8, and for what no attention can mean.
-[[nodiscard]] Result<AttentionProblem> attention_problem(
-    const Question& question, std::initializer_list<DType> types = {DType::bf16, DType::fp16});
+[[nodiscard]] Result<AttentionProblem> attention_problem(const Question& question,
+                                                         std::initializer_list<DType> types = {
+                                                             DType::bf16, DType::fp16});
 
 /// Where operands stand. The backward pass also reads what the forward pass left.
 struct AttentionForwardOperands {

@@ -32,8 +32,9 @@ void backward(Values v, std::size_t cols) {
 }  // namespace
 
 Result<Case> softmax(const Question& question) {
-  const auto read = read_rows(question, {}, {.passes = {Pass::forward, Pass::dgrad},
-                                             .inputs = {DType::fp32, DType::fp16, DType::bf16}});
+  const auto read = read_rows(
+      question, {},
+      {.passes = {Pass::forward, Pass::dgrad}, .inputs = {DType::fp32, DType::fp16, DType::bf16}});
   if (!read) return fail(read.error());
   const RowQuestion& q = *read;
   const auto cols = static_cast<std::size_t>(q.shape.cols);
@@ -43,16 +44,17 @@ Result<Case> softmax(const Question& question) {
   if (q.is_forward()) {
     // Exponentials may lie in the output, in its own type, until their sum is known.
     const double exponential = rounding(storage) + 2 * kFastMathError;
-    made.operands = {input("x", q.elements(), storage),
-                     output("y", q.elements(), storage, 0, sum_error(q.shape.cols, 1) + exponential)};
+    made.operands = {
+        input("x", q.elements(), storage),
+        output("y", q.elements(), storage, 0, sum_error(q.shape.cols, 1) + exponential)};
     made.reference = [cols](Values v) { forward(v, cols); };
   } else {
     // Probabilities of about 1 / cols; their product with dy is a sum of terms of that size.
     const double share = 1 / static_cast<double>(cols);
     made.operands = {input("y", q.elements(), storage, Fill::uniform, share),
                      input("dy", q.elements(), storage),
-                     output("dx", q.elements(), storage,
-                            share * 8 * sum_error(q.shape.cols, 1), 8 * kFp32Error)};
+                     output("dx", q.elements(), storage, share * 8 * sum_error(q.shape.cols, 1),
+                            8 * kFp32Error)};
     made.reference = [cols](Values v) { backward(v, cols); };
   }
   return made;

@@ -48,7 +48,8 @@ class AttentionCore {
     // A fused backward needs the context, which is another tensor than the projection's input where
     // that is quantised, and where Ulysses has exchanged it.
     const bool exchanged = shape_.cp > 1 && exchanges_heads_;
-    if (fused_ && ((sizes_.fp8() && shape_.keeps_narrow) || exchanged)) builder_.keep(core("context"), context_bytes());
+    if (fused_ && ((sizes_.fp8() && shape_.keeps_narrow) || exchanged))
+      builder_.keep(core("context"), context_bytes());
   }
 
   /// Bytes of the backward beyond saved: gradients of the residual stream, of the context and of q,

@@ -12,7 +12,7 @@ void note_moments(GraphBuilder& builder, Bytes wide, Bytes activation_kept, doub
   const Bytes grad = sizes.hidden_state();
   const Bytes whole = sizes.gathered_state();
   const Bytes gathered = sizes.gathers() ? sizes.kept_operands(static_cast<double>(sizes.tokens()),
-                                                          static_cast<double>(sizes.hidden()))
+                                                               static_cast<double>(sizes.hidden()))
                                          : Bytes{};
   // fc2: the gathered output gradient and the gradient of the activation's output exist.
   builder.moment(grad + gathered + wide);

@@ -90,8 +90,7 @@ struct LossTraffic {
 ///   a second fp32 copy is alive beside the softmax.
 LossTraffic loss_traffic(LossKernel kernel, double e) {
   switch (kernel) {
-    case LossKernel::unfused:
-      return {{e + 5 * kFp32, 4 * kFp32}, {2 * kFp32, kFp32 + e}, kFp32, e};
+    case LossKernel::unfused: return {{e + 5 * kFp32, 4 * kFp32}, {2 * kFp32, kFp32 + e}, kFp32, e};
     case LossKernel::fused: return {{2 * e, e}, {e, e}, e, 0};
     case LossKernel::eager_fp32:
       return {{e + 2 * kFp32, 2 * kFp32}, {3 * kFp32, 2 * kFp32 + e}, kFp32, 2 * kFp32};
@@ -121,8 +120,9 @@ void add_loss(GraphBuilder& builder, std::int64_t vocabulary) {
   builder.rows(OperatorKind::cross_entropy, Pass::dgrad, site, rows,
                {.read = loss.backward.read * logits, .written = loss.backward.written * logits});
   if (shape.tp > 1 && shape.gathers_logits) {
-    builder.exposed(Pass::forward, Part::loss,
-                    {CollectiveKind::all_gather, ParallelGroup::tp, Bytes{sizes.element() * logits}});
+    builder.exposed(
+        Pass::forward, Part::loss,
+        {CollectiveKind::all_gather, ParallelGroup::tp, Bytes{sizes.element() * logits}});
   } else if (shape.tp > 1) {  // maximum, predicted logit and sum of every token
     const Bytes size{kFp32 * static_cast<double>(sizes.tokens())};
     builder.exposed(Pass::forward, Part::loss,

@@ -1,6 +1,7 @@
 // Tables with a header line: columns in any order, quoted fields, one kind of measurement.
 
 #include "core/csv.hpp"
+
 #include "core/result.hpp"
 #include "results/import/columns.hpp"
 #include "results/import/formats.hpp"

@@ -21,7 +21,8 @@ std::optional<int> number_before(std::string_view text, std::size_t at) {
   return value;
 }
 
-/// From `at` to the end of what is said there: a remark in brackets or behind a semicolon is another.
+/// From `at` to the end of what is said there: a remark in brackets or behind a semicolon is
+/// another.
 std::string_view clause_at(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
   return rest.substr(0, rest.find_first_of("(;,"));
@@ -62,7 +63,8 @@ void apply_interconnect(std::string_view text, ClusterSpec& cluster) {
   const std::size_t at = text.find("GB/s");
   if (at != std::string_view::npos) {
     // Both directions together, as NVLink is advertised.
-    if (const auto rate = number_before(text, at)) t.scale_up_bandwidth = BytesPerSecond{*rate * 1e9 / 2};
+    if (const auto rate = number_before(text, at))
+      t.scale_up_bandwidth = BytesPerSecond{*rate * 1e9 / 2};
   }
   apply_network(text, cluster);
 }

@@ -59,8 +59,8 @@ class Profiles {
       if (!ready) return fail(std::move(ready.error()));
       return *ready ? std::make_shared<const Profile>(std::move(**ready)) : SharedProfile{};
     }
-    auto profile = choice_ == "calibrated" ? profile_for(device)
-                                           : calibration::read_profile(choice_, device);
+    auto profile =
+        choice_ == "calibrated" ? profile_for(device) : calibration::read_profile(choice_, device);
     if (!profile) return fail(std::move(profile.error()));
     return std::make_shared<const Profile>(std::move(*profile));
   }

@@ -31,9 +31,9 @@ struct RunOutcome {
 
 struct Run {
   std::string id, source;
-  int line = 0;           ///< in its file
-  std::string problem;    ///< equal for runs of one model, machine and batch: planner groups
-  Scenario scenario;      ///< with `plan`
+  int line = 0;         ///< in its file
+  std::string problem;  ///< equal for runs of one model, machine and batch: planner groups
+  Scenario scenario;    ///< with `plan`
   std::vector<std::string> assumptions;  ///< what the row does not state
   RunOutcome measured;
 };

@@ -28,7 +28,8 @@ bool has(std::string_view text, std::string_view word) {
 
 /// All shipped traits, read once; they do not change while a program runs.
 const Result<std::vector<FrameworkTraits>>& all_frameworks() {
-  static const Result<std::vector<FrameworkTraits>> all = []() -> Result<std::vector<FrameworkTraits>> {
+  static const Result<std::vector<FrameworkTraits>> all =
+      []() -> Result<std::vector<FrameworkTraits>> {
     const auto names = simulator::framework_names();
     if (!names) return fail(names.error());
     std::vector<FrameworkTraits> traits;
@@ -48,7 +49,8 @@ const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::st
   const FrameworkTraits* best = nullptr;
   std::size_t longest = 0;
   for (const FrameworkTraits& traits : all) {
-    if (shards_parameters && traits.zero_stages.back() != simulator::ZeroStage::parameters) continue;
+    if (shards_parameters && traits.zero_stages.back() != simulator::ZeroStage::parameters)
+      continue;
     for (const std::string& word : traits.runs_as) {
       if (word.size() > longest && has(text, word)) {
         best = &traits;
@@ -107,7 +109,8 @@ tl::expected<RecomputePolicy, std::string> recompute_of_run(std::string_view tex
   const auto open = t.find('(');
   std::string modules = open == std::string::npos ? t : t.substr(open + 1);
   if (!modules.empty() && modules.back() == ')') modules.pop_back();
-  if (modules.starts_with("attention core") || modules == "selective") return *simulator::parse_recompute("core_attn");
+  if (modules.starts_with("attention core") || modules == "selective")
+    return *simulator::parse_recompute("core_attn");
   if (modules.starts_with("op") || modules == "selective-op") {
     return *simulator::parse_recompute("op_sac");
   }
@@ -145,13 +148,11 @@ MemoryDefinition memory_definition(std::string_view notes_text) {
     std::string_view text;
     MemoryDefinition meaning;
   };
-  static constexpr Word kWords[] = {{"allocated", MemoryDefinition::allocated},
-                                    {"reserved", MemoryDefinition::reserved},
-                                    {"torchtitan", MemoryDefinition::reserved},
-                                    {"nvidia-smi", MemoryDefinition::device},
-                                    {"occupancy", MemoryDefinition::device},
-                                    {"device", MemoryDefinition::device},
-                                    {"context", MemoryDefinition::device}};
+  static constexpr Word kWords[] = {
+      {"allocated", MemoryDefinition::allocated}, {"reserved", MemoryDefinition::reserved},
+      {"torchtitan", MemoryDefinition::reserved}, {"nvidia-smi", MemoryDefinition::device},
+      {"occupancy", MemoryDefinition::device},    {"device", MemoryDefinition::device},
+      {"context", MemoryDefinition::device}};
   std::size_t first = std::string_view::npos;
   MemoryDefinition meaning = MemoryDefinition::allocated;
   for (const Word& word : kWords) {

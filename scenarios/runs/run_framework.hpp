@@ -10,18 +10,19 @@
 
 namespace foreplan::scenarios {
 
-/// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest text
-/// that the name contains. Falls back on how the run shards: FSDP or ZeRO-3 means torchtitan's
+/// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest
+/// text that the name contains. Falls back on how the run shards: FSDP or ZeRO-3 means torchtitan's
 /// traits, anything else Megatron-LM's. Fails where a traits file cannot be read.
-[[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(std::string_view framework,
-                                                                  bool shards_parameters,
-                                                                  std::vector<std::string>& assumptions);
+[[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(
+    std::string_view framework, bool shards_parameters, std::vector<std::string>& assumptions);
 
 /// "bf16", "fp8-te", "mxfp8", "fp16/bf16 mixed": the precision of the linear layers. Fails with a
 /// reason for a text that none fits.
-[[nodiscard]] tl::expected<simulator::Precision, std::string> precision_of_run(std::string_view text);
+[[nodiscard]] tl::expected<simulator::Precision, std::string> precision_of_run(
+    std::string_view text);
 
-/// "full", "selective(attention core)", "selective(layernorm,moe_act)", "none". Fails with a reason.
+/// "full", "selective(attention core)", "selective(layernorm,moe_act)", "none". Fails with a
+/// reason.
 [[nodiscard]] tl::expected<simulator::RecomputePolicy, std::string> recompute_of_run(
     std::string_view text);
 

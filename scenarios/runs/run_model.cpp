@@ -112,7 +112,8 @@ tl::expected<ModelSpec, std::string> model_from_columns(RunRow& row,
   a.hidden = row.count("hidden", 1);
   a.attention.heads = row.count("heads", 1);
   a.attention.kv_heads = row.count("kv_heads", a.attention.heads);
-  a.attention.head_dim_qk = row.count("head_dim", a.hidden / std::max<std::int64_t>(a.attention.heads, 1));
+  a.attention.head_dim_qk =
+      row.count("head_dim", a.hidden / std::max<std::int64_t>(a.attention.heads, 1));
   a.attention.head_dim_v = a.attention.head_dim_qk;
   const auto activation = activation_named(row.text("activation"));
   if (row.states("activation") && !activation) {
@@ -158,8 +159,8 @@ std::string catalogue_name_of(std::string_view published) {
 tl::expected<ModelSpec, std::string> model_of_row(RunRow& row,
                                                   std::vector<std::string>& assumptions) {
   // A mixture of experts or latent attention has parts that the columns do not hold.
-  const bool needs_more = row.states("experts") || row.text("attention_type") == "mla" ||
-                          !row.states("layers");
+  const bool needs_more =
+      row.states("experts") || row.text("attention_type") == "mla" || !row.states("layers");
   std::optional<ModelSpec> model = needs_more ? known_model(row) : std::nullopt;
   if (!model) {
     if (!row.states("layers")) {
@@ -175,9 +176,8 @@ tl::expected<ModelSpec, std::string> model_of_row(RunRow& row,
     model = std::move(*read);
     if (!row.states("vocab")) assumptions.emplace_back("vocabulary not stated: GPT-2's 50,257");
     model->vocabulary = row.count("vocab", kGptVocabulary);
-    model->tied_embeddings = row.states("tied_embeddings")
-                                 ? row.text("tied_embeddings") == "1"
-                                 : model->family == "megatron-gpt";
+    model->tied_embeddings = row.states("tied_embeddings") ? row.text("tied_embeddings") == "1"
+                                                           : model->family == "megatron-gpt";
     model->max_positions = row.count("seq_len", 0);
     model->learned_positions =
         model->position == models::PositionKind::learned ? model->max_positions : 0;

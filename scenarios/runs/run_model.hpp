@@ -14,9 +14,10 @@ namespace foreplan::scenarios {
 /// _a3B"): letters and digits are compared, sizes after the name are dropped. Empty if none.
 [[nodiscard]] std::string catalogue_name_of(std::string_view published);
 
-/// Model of a row of the training tables. What the columns do not say (latent ranks, shared experts,
-/// windows) is taken from the catalogue model of that name; where layers are not stated the whole
-/// model is. Adds to `assumptions` what it had to assume. Fails with a reason to skip the row.
+/// Model of a row of the training tables. What the columns do not say (latent ranks, shared
+/// experts, windows) is taken from the catalogue model of that name; where layers are not stated
+/// the whole model is. Adds to `assumptions` what it had to assume. Fails with a reason to skip the
+/// row.
 [[nodiscard]] tl::expected<models::ModelSpec, std::string> model_of_row(
     RunRow& row, std::vector<std::string>& assumptions);
 

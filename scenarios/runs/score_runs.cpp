@@ -133,15 +133,8 @@ void add(Gathered& g, const ScoredRun& scored) {
 }
 
 SourceScore score(std::string source, const Gathered& g) {
-  return {std::move(source),
-          g.runs,
-          g.skipped,
-          summarise(g.time),
-          summarise(g.memory),
-          summarise(g.spreadsheet),
-          g.oom_n,
-          g.oom_right,
-          summarise(g.problems)};
+  return {std::move(source),        g.runs,  g.skipped,   summarise(g.time),    summarise(g.memory),
+          summarise(g.spreadsheet), g.oom_n, g.oom_right, summarise(g.problems)};
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ struct SourceScore {
 inline constexpr int kLeastPlannerRuns = 4;
 
 /// Predicts every run. `profile`: "datasheet"; "best", a profile that is shipped or derived from a
-/// shipped one, else the data sheet; "calibrated", fitting where nothing is shipped; or the path of a
-/// profile.
+/// shipped one, else the data sheet; "calibrated", fitting where nothing is shipped; or the path of
+/// a profile.
 [[nodiscard]] Result<std::vector<ScoredRun>> predict_runs(const std::vector<Run>& runs,
                                                           std::string_view profile);
 

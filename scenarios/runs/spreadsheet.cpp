@@ -41,8 +41,7 @@ std::optional<double> ideal_s(const Run& run) {
   const double forward =
       models::forward_flops_per_token(s.model, s.training.sequence_length, /*causal=*/false);
   const bool full = plan.recompute.granularity == simulator::RecomputeGranularity::full;
-  const double bubble =
-      1 + (plan.pp - 1.0) / (static_cast<double>(batches) * plan.vpp);
+  const double bubble = 1 + (plan.pp - 1.0) / (static_cast<double>(batches) * plan.vpp);
   return (full ? 4.0 : 3.0) * forward * s.training.tokens_per_step() * bubble /
          (peak->value * plan.world_size());
 }

@@ -10,8 +10,8 @@
 
 namespace foreplan::scenarios {
 
-/// What a planner's spreadsheet does: time = model FLOPs x (4/3 under full recomputation) x (1 + the
-/// pipeline bubble) / (GPUs x peak x MFU), with one MFU per device, precision and kind of model
+/// What a planner's spreadsheet does: time = model FLOPs x (4/3 under full recomputation) x (1 +
+/// the pipeline bubble) / (GPUs x peak x MFU), with one MFU per device, precision and kind of model
 /// (dense or mixture of experts), the median of known runs.
 class Spreadsheet {
  public:

@@ -34,8 +34,8 @@ OrReason<ClusterSpec> cluster_of(RunRow& row) {
   if (gpus % per_node != 0 || gpus > kMostDevices) {
     return tl::unexpected(fmt::format("{} GPUs are no whole nodes of {}", gpus, per_node));
   }
-  ClusterSpec cluster = typical_cluster(*device, static_cast<int>(gpus / per_node),
-                                        static_cast<int>(per_node));
+  ClusterSpec cluster =
+      typical_cluster(*device, static_cast<int>(gpus / per_node), static_cast<int>(per_node));
   apply_interconnect(row.text("interconnect"), cluster);
   return cluster;
 }
@@ -129,10 +129,10 @@ class RowReader {
     if (!done) return tl::unexpected(std::move(done.error()));
     read_outcome(run);
     if (!row_.complaint().empty()) return tl::unexpected(row_.complaint());
-    run.problem = fmt::format("{} {} {}x{} s{} b{}", run.source, run.scenario.model.name,
-                              run.scenario.cluster.devices(), run.scenario.cluster.device.name,
-                              run.scenario.training.sequence_length,
-                              run.scenario.training.global_batch);
+    run.problem =
+        fmt::format("{} {} {}x{} s{} b{}", run.source, run.scenario.model.name,
+                    run.scenario.cluster.devices(), run.scenario.cluster.device.name,
+                    run.scenario.training.sequence_length, run.scenario.training.global_batch);
     return run;
   }
 
@@ -150,10 +150,9 @@ class RowReader {
     plan->micro_batch = *micro_batch;
 
     const std::string_view fsdp = row_.text("fsdp");
-    const bool shards_parameters = (!fsdp.empty() && fsdp != "none") ||
-                                   row_.text("zero_stage") == "3";
-    auto framework =
-        framework_of_run(row_.text("framework"), shards_parameters, run.assumptions);
+    const bool shards_parameters =
+        (!fsdp.empty() && fsdp != "none") || row_.text("zero_stage") == "3";
+    auto framework = framework_of_run(row_.text("framework"), shards_parameters, run.assumptions);
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
@@ -163,8 +162,7 @@ class RowReader {
     return read_policies(run, *plan, std::move(*framework));
   }
 
-  OrReason<void> read_policies(Run& run, ParallelPlan plan,
-                               simulator::FrameworkTraits framework) {
+  OrReason<void> read_policies(Run& run, ParallelPlan plan, simulator::FrameworkTraits framework) {
     auto precision = precision_of_run(row_.text("precision"));
     if (!precision) return tl::unexpected(std::move(precision.error()));
     plan.precision = *precision;

@@ -81,10 +81,10 @@ std::array<std::string_view, 3> relatives_of(OperatorKind kind, bool backward) {
   }
 }
 
-/// Measured operations that stand for a kernel, nearest first. `own_kernels`: rows of the kernel's own
-/// are those that a training step runs (a host's profile, measured through PyTorch). Public rows of
-/// GPUs are single eager kernels of inference engines; trainers run fused ones, which stream: their
-/// passes over memory are the framework's `elementwise_traffic`.
+/// Measured operations that stand for a kernel, nearest first. `own_kernels`: rows of the kernel's
+/// own are those that a training step runs (a host's profile, measured through PyTorch). Public
+/// rows of GPUs are single eager kernels of inference engines; trainers run fused ones, which
+/// stream: their passes over memory are the framework's `elementwise_traffic`.
 std::vector<std::string> measured_operations(const RowKernel& kernel, bool own_kernels) {
   if (!own_kernels && kernel.kind != OperatorKind::quantize) {
     return {"stream_triad fwd fp64", "add fwd fp32", "stream_scale fwd fp64"};
@@ -117,9 +117,8 @@ class CalibratedCost final : public CostModel {
     nics_per_node_ = cluster.topology.nics_per_node;
     own_kernels_ = cluster.device.architecture == "CPU";
     for (const bool backward : {false, true}) {
-      attention_[backward] =
-          profile_.attention.source(
-          profile_.device_for(ModelKind::attention), "", AttentionPhase::train, backward);
+      attention_[backward] = profile_.attention.source(profile_.device_for(ModelKind::attention),
+                                                       "", AttentionPhase::train, backward);
     }
     for (const OperatorTraits& kind : kOperators) {
       if (kind.cost_class == CostClass::bandwidth) find_bandwidth_sources(kind.kind);
@@ -233,8 +232,8 @@ class CalibratedCost final : public CostModel {
   /// The first of the kernel's operations that was measured, on this device or a relative.
   [[nodiscard]] BandwidthSource bandwidth_source(const RowKernel& kernel) const {
     for (std::string& operation : measured_operations(kernel, own_kernels_)) {
-      const auto source = profile_.bandwidth.source(
-          profile_.device_for(ModelKind::bandwidth), "", operation);
+      const auto source =
+          profile_.bandwidth.source(profile_.device_for(ModelKind::bandwidth), "", operation);
       if (source.device != nullptr && source.parameters != nullptr)
         return {source, std::move(operation)};
     }

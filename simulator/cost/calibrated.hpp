@@ -16,7 +16,6 @@ namespace foreplan::simulator {
 /// compute, memory or link time accordingly. `sustained_gemm`: see simulator/cost/conditions.hpp.
 [[nodiscard]] std::unique_ptr<CostModel> make_calibrated_cost(
     const ClusterSpec& cluster, calibration::CalibrationProfile profile,
-    std::unique_ptr<CostModel> fallback,
-    double sustained_gemm = 1);
+    std::unique_ptr<CostModel> fallback, double sustained_gemm = 1);
 
 }  // namespace foreplan::simulator

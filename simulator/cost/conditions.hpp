@@ -1,5 +1,6 @@
 #pragma once
-// How kernels inside a training step differ from the measured ones: sustained clocks, older kernels.
+// How kernels inside a training step differ from the measured ones: sustained clocks, older
+// kernels.
 
 #include "core/result.hpp"
 
@@ -8,8 +9,8 @@
 namespace foreplan::simulator {
 
 /// Which attention kernels a framework runs, as releases of the fused kernels: `triton` =
-/// FlashAttention-1 in Triton (2022), `flash2` = FlashAttention-2, which knows no wgmma, `current` =
-/// FlashAttention-3, cuDNN 9 and later: what calibration rows measure.
+/// FlashAttention-1 in Triton (2022), `flash2` = FlashAttention-2, which knows no wgmma, `current`
+/// = FlashAttention-3, cuDNN 9 and later: what calibration rows measure.
 enum class AttentionGeneration : std::uint8_t { current, flash2, triton };
 
 /// Factors on the device time of kernels.

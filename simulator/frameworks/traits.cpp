@@ -52,8 +52,8 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
       static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
   traits.attention_generation = static_cast<AttentionGeneration>(
       read.value("attention_generation").one_of({"current", "flash2", "triton"}));
-  traits.loss = static_cast<models::LossKernel>(read.value("loss").one_of(
-      {"unfused", "fused", "eager_fp32", "eager", "compiled", "native"}));
+  traits.loss = static_cast<models::LossKernel>(
+      read.value("loss").one_of({"unfused", "fused", "eager_fp32", "eager", "compiled", "native"}));
   traits.gathers_logits = read.flag("gathers_logits");
   traits.shard_is_master = read.flag("shard_is_master");
   traits.reshards_root = read.flag("reshards_root");

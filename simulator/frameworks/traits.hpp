@@ -63,9 +63,9 @@ struct FrameworkTraits {
 
   /// Deterministic kernels: PyTorch's cuBLAS workspace has one size on all devices.
   bool deterministic = false;
-  bool keeps_narrow_operands = true;  ///< FP8: activations and weight copies are kept narrow
+  bool keeps_narrow_operands = true;   ///< FP8: activations and weight copies are kept narrow
   RecomputePolicy unstated_recompute;  ///< what runs without a word about it mean
-  double dropout = 0;  ///< hidden and attention dropout of the framework's defaults
+  double dropout = 0;                  ///< hidden and attention dropout of the framework's defaults
 
   double host_time_per_kernel_s = 0;  ///< CPU time to launch one kernel or collective
   /// The same for what surrounds one collective in Python (DTensor dispatch, hooks), where nothing

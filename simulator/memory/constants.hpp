@@ -25,8 +25,8 @@ inline constexpr double kOldEngineWorkspaceBytes = 4 * kMiB;
 /// Its grouped linear layers have one for each of four streams.
 inline constexpr int kGroupedWorkspaces = 4;
 /// PyTorch's, one in the forward and one in the backward thread of ranks that multiply without
-/// TransformerEngine (output layer, router): on Hopper, elsewhere, and as deterministic programs must
-/// set it (CUBLAS_WORKSPACE_CONFIG=:4096:8).
+/// TransformerEngine (output layer, router): on Hopper, elsewhere, and as deterministic programs
+/// must set it (CUBLAS_WORKSPACE_CONFIG=:4096:8).
 inline constexpr double kTorchWorkspaceBytes = 32 * kMiB;
 inline constexpr double kOtherTorchWorkspaceBytes = 8.125 * kMiB;
 

@@ -33,8 +33,8 @@ inline constexpr int kStandaloneChunks = 2;
 /// Splits a model's layers over pp * vpp chunks; chunk k of stage r is chunk number k*pp + r, as in
 /// Megatron-LM. When the layers don't divide, the last and the first chunks (which also hold head
 /// and embedding) get one layer less, then chunks from the end. Equal neighbours are merged,
-/// so a uniform model has at most three entries. `mtp_depth` layers more, of the last kind, stand in
-/// the last chunk. Requires pp * vpp <= layers + kStandaloneChunks.
+/// so a uniform model has at most three entries. `mtp_depth` layers more, of the last kind, stand
+/// in the last chunk. Requires pp * vpp <= layers + kStandaloneChunks.
 [[nodiscard]] std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp,
                                                     int mtp_depth = 0);
 

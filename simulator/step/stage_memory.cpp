@@ -70,9 +70,9 @@ Moment layer_moment(const PlanTerms& t, const StageLayers& layers, const UnitCos
   return moment;
 }
 
-/// The worst moment of a stage. Gathers and reductions run on streams of their own, whose memory the
-/// allocator lends to no other stream: `pooled` is what they hold at their own peak and not in that
-/// moment.
+/// The worst moment of a stage. Gathers and reductions run on streams of their own, whose memory
+/// the allocator lends to no other stream: `pooled` is what they hold at their own peak and not in
+/// that moment.
 struct WorstMoment : Moment {
   double pooled = 0;
 };

@@ -37,8 +37,8 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
         unit.backward_s +
         recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
     double each = exposed_s(gather, overlap_gather ? unit.forward_s : 0, contention);
-    each += exposed_s(gather + per_micro_batch * traffic.scatter_s,
-                      overlap_reduce ? backward_s : 0, contention);
+    each += exposed_s(gather + per_micro_batch * traffic.scatter_s, overlap_reduce ? backward_s : 0,
+                      contention);
     exposed += layers.layers[kind] * each;
   }
   if (layers.embedding && gathers) exposed += t.pipeline.root_traffic.gather_s;

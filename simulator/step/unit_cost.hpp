@@ -41,7 +41,7 @@ struct UnitContext {
   const FrameworkTraits* framework = nullptr;
   KernelConditions conditions;
   std::array<GroupPlacement, kParallelGroupCount> groups;
-  double narrow_weight_bytes = 0;  ///< of the quantised copies of one weight element
+  double narrow_weight_bytes = 0;             ///< of the quantised copies of one weight element
   std::span<const RecomputePolicy> policies;  ///< none, selective or full; at most kMaxPolicies
 };
 

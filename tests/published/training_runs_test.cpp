@@ -33,8 +33,9 @@ constexpr double kTolerance = 1.2;
 TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs.csv");
   const std::map<std::string, double> recorded = {
-      {"all", 0.157},          {"llm-foundry", 0.043}, {"korthikanti22", 0.024},
-      {"kempnerforge-mfu", 0.068}, {"simumax-b200", 0.089}, {"mlperf-v5.1", 0.094}};
+      {"all", 0.157},           {"llm-foundry", 0.043},
+      {"korthikanti22", 0.024}, {"kempnerforge-mfu", 0.068},
+      {"simumax-b200", 0.089},  {"mlperf-v5.1", 0.094}};
   for (const auto& [source, mape] : recorded) {
     EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
   }

@@ -118,15 +118,13 @@ results::BenchFacts Sensors::facts() const {
     if (nvml_.link_state(device_, link, &active) == kSuccess && active == kEnabled) ++links;
   }
   facts.emplace_back("device.nvlinks", fmt::format("{}", links));
-  const unsigned version =
-      links > 0 ? number(nvml_.link_version, device_, 0U).value_or(0U) : 0U;
+  const unsigned version = links > 0 ? number(nvml_.link_version, device_, 0U).value_or(0U) : 0U;
   const auto pcie = number(nvml_.pcie_generation, device_);
   if (version > 0) {
     // NVML counts 2.2 as a version of its own: 1 = 1.0, 2 = 2.0, 3 = 2.2, 4 = 3.0, 5 = 3.1, 6
     // = 4.0, 7 = 5.0.
     constexpr unsigned kGeneration[] = {0, 1, 2, 2, 3, 3, 4, 5, 6};
-    const unsigned generation =
-        version < std::size(kGeneration) ? kGeneration[version] : version;
+    const unsigned generation = version < std::size(kGeneration) ? kGeneration[version] : version;
     facts.emplace_back("link.scale_up", fmt::format("NVLink{}", generation));
   } else if (pcie) {
     facts.emplace_back("link.scale_up", fmt::format("PCIe{}", *pcie));

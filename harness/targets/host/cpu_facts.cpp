@@ -64,7 +64,8 @@ void read_processors(const fs::path& root, CpuFacts& facts) {
 
 void read_caches(const fs::path& root, CpuFacts& facts) {
   for (int i = 0;; ++i) {
-    const fs::path cache = root / "sys/devices/system/cpu/cpu0/cache" / ("index" + std::to_string(i));
+    const fs::path cache =
+        root / "sys/devices/system/cpu/cpu0/cache" / ("index" + std::to_string(i));
     const std::string level = first_line(cache / "level");
     if (level.empty()) return;
     const std::int64_t size = cache_size(first_line(cache / "size"));
@@ -124,8 +125,8 @@ std::string short_model(const std::string& model) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     if (word == "with") break;  // "with Radeon Graphics"
-    const bool noise = std::find(kNoise.begin(), kNoise.end(), word) != kNoise.end() ||
-                       word.ends_with("-Core");
+    const bool noise =
+        std::find(kNoise.begin(), kNoise.end(), word) != kNoise.end() || word.ends_with("-Core");
     if (noise) continue;
     if (!out.empty()) out += '-';
     for (const char c : word) {

@@ -12,7 +12,7 @@ namespace foreplan::harness {
 struct CpuFacts {
   std::string vendor, model;
   double clock_hz = 0;
-  int cpus = 0;                        ///< logical, in the system
+  int cpus = 0;                          ///< logical, in the system
   std::int64_t private_cache_bytes = 0;  ///< level 2, what a core has to itself
   std::int64_t shared_cache_bytes = 0;   ///< level 3, one of possibly several
   int cpus_sharing_cache = 0;
@@ -31,10 +31,10 @@ struct CpuFacts {
 /// "intel-xeon-platinum-8480+".
 [[nodiscard]] std::string short_model(const std::string& model);
 
-/// Bytes of buffers that have to be walked so that a thread finds nothing of the first in a cache: twice
-/// what `threads` threads have of private caches and their share of the last one, at least 16 MiB and at
-/// most `kMostColdBytes`. A last cache that a virtual machine reports may be a whole server's, of which it
-/// gets a small part.
+/// Bytes of buffers that have to be walked so that a thread finds nothing of the first in a cache:
+/// twice what `threads` threads have of private caches and their share of the last one, at least 16
+/// MiB and at most `kMostColdBytes`. A last cache that a virtual machine reports may be a whole
+/// server's, of which it gets a small part.
 [[nodiscard]] std::int64_t cold_bytes(const CpuFacts& facts, int threads);
 inline constexpr std::int64_t kLeastColdBytes = std::int64_t{16} << 20;
 inline constexpr std::int64_t kMostColdBytes = std::int64_t{128} << 20;

@@ -37,8 +37,12 @@ double product_rate(DType type) {
   double best = 0;
   constexpr GemmShape kShapes[] = {{512, 512, 512}, {1024, 1024, 1024}, {1024, 2048, 2048}};
   for (const GemmShape& shape : kShapes) {
-    const auto time = fastest(
-        {.op = "gemm", .pass = Pass::forward, .shape = shape, .input = type, .output = type, .parameters = {}});
+    const auto time = fastest({.op = "gemm",
+                               .pass = Pass::forward,
+                               .shape = shape,
+                               .input = type,
+                               .output = type,
+                               .parameters = {}});
     if (time) best = std::max(best, flops(shape).value / *time);
   }
   return best;
@@ -50,8 +54,12 @@ double stream_rate() {
   double best = 0;
   for (const std::int64_t rows : {1024, 4096, 16384}) {
     const RowShape shape{rows, 1024};
-    const auto time = fastest({.op = "add", .pass = Pass::forward, .shape = shape,
-                               .input = DType::fp32, .output = DType::fp32, .parameters = {}});
+    const auto time = fastest({.op = "add",
+                               .pass = Pass::forward,
+                               .shape = shape,
+                               .input = DType::fp32,
+                               .output = DType::fp32,
+                               .parameters = {}});
     if (time) best = std::max(best, 3.0 * 4 * static_cast<double>(shape.rows * shape.cols) / *time);
   }
   return best;
@@ -72,11 +80,13 @@ std::string device_file_text(const std::string& name, const CpuFacts& facts, con
     peaks += fmt::format("  bf16: {:.4f} TFLOP/s\n", rates.bf16_flop_per_s / 1e12);
   }
   const int devices = std::max(1, facts.cpus / threads);
-  const double cache = facts.private_cache_bytes > 0 ? static_cast<double>(facts.private_cache_bytes) : kMiB;
+  const double cache =
+      facts.private_cache_bytes > 0 ? static_cast<double>(facts.private_cache_bytes) : kMiB;
   const double bandwidth = rates.memory_bytes_per_s / 1e9;
   const double memory = static_cast<double>(facts.memory_bytes) / kGiB;
   return fmt::format(
-      "name: {}\naliases: []\nvendor: {}\narchitecture: CPU\nsm_count: {}\nboost_clock: {:.3f} GHz\n"
+      "name: {}\naliases: []\nvendor: {}\narchitecture: CPU\nsm_count: {}\nboost_clock: {:.3f} "
+      "GHz\n"
       "peaks:\n{}memory: {:.2f} GiB\nmemory_bandwidth: {:.2f} GB/s\nl2_cache: {:.2f} MiB\n"
       "scale_up:\n  link: shared memory\n  bandwidth: {:.2f} GB/s\n  size: {}\n  switched: true\n"
       "pcie_bandwidth: {:.2f} GB/s\nnode:\n  devices: {}\n  host_memory: {:.2f} GiB\npower: 100 W\n"
@@ -84,7 +94,8 @@ std::string device_file_text(const std::string& name, const CpuFacts& facts, con
       "  - \"peaks, memory_bandwidth: measured by foreplan-bench, oneDNN {}, {} threads\"\n"
       "  - \"the rest: /proc and /sys of the machine ({})\"\n"
       "unconfirmed: [power, pcie_bandwidth, scale_up.bandwidth]\n"
-      "note: \"A process of {} threads counts as one device. Rates are what oneDNN reached, not a data "
+      "note: \"A process of {} threads counts as one device. Rates are what oneDNN reached, not a "
+      "data "
       "sheet's.\"\n",
       name, facts.vendor.empty() ? "unknown" : facts.vendor, threads,
       (facts.clock_hz > 0 ? facts.clock_hz : 1e9) / 1e9, peaks, memory, bandwidth, cache / kMiB,

@@ -1,6 +1,6 @@
 #pragma once
-// The host as a device file: rates from short measurements, the rest from the system. The same keys as
-// harness/pytorch/host_device.py writes for PyTorch.
+// The host as a device file: rates from short measurements, the rest from the system. The same keys
+// as harness/pytorch/host_device.py writes for PyTorch.
 
 #include "harness/targets/host/cpu_facts.hpp"
 

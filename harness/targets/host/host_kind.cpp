@@ -1,6 +1,7 @@
 // The settings behind `host:`, and its line of the registry.
 
 #include "harness/targets/host/host_kind.hpp"
+
 #include "harness/targets/host/host_target.hpp"
 #include "kernels/host/onednn.hpp"
 
@@ -19,9 +20,10 @@ std::string take(HostSettings& settings, const std::string& name, const std::str
   if (name == "threads") {
     const char* const end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data(), end, settings.threads);
-    const bool right =
-        error == std::errc{} && stop == end && settings.threads >= 1 && settings.threads <= kMostThreads;
-    return right ? "" : fmt::format("{} is not a number from 1 to {}", in_quotes(value), kMostThreads);
+    const bool right = error == std::errc{} && stop == end && settings.threads >= 1 &&
+                       settings.threads <= kMostThreads;
+    return right ? ""
+                 : fmt::format("{} is not a number from 1 to {}", in_quotes(value), kMostThreads);
   }
   if (name == "priority") {
     settings.real_time = value == "realtime";
@@ -46,7 +48,8 @@ Result<std::unique_ptr<Target>> make(const TargetRequest& request) {
     if (!joined) return fail(joined.error());
     ranks = std::move(*joined);
   }
-  return std::make_unique<HostTarget>(*settings, request.device_name, request.seed, std::move(ranks));
+  return std::make_unique<HostTarget>(*settings, request.device_name, request.seed,
+                                      std::move(ranks));
 }
 
 Availability look() {

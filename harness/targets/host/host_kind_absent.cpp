@@ -5,7 +5,8 @@
 namespace foreplan::harness {
 
 TargetKind host_kind() {
-  static constexpr const char* kReason = "built without oneDNN (apt-get install libdnnl-dev, then build again)";
+  static constexpr const char* kReason =
+      "built without oneDNN (apt-get install libdnnl-dev, then build again)";
   return {.name = "host",
           .summary = "this machine's processors, through oneDNN and MPI",
           .settings = "",
@@ -14,7 +15,9 @@ TargetKind host_kind() {
           .speed = {},
           .scope = {},
           .look = [] { return Availability{.usable = false, .reason = kReason, .parts = {}}; },
-          .make = [](const TargetRequest&) -> Result<std::unique_ptr<Target>> { return fail(kReason); }};
+          .make = [](const TargetRequest&) -> Result<std::unique_ptr<Target>> {
+            return fail(kReason);
+          }};
 }
 
 }  // namespace foreplan::harness

@@ -51,8 +51,8 @@ HostTarget::HostTarget(const HostSettings& settings, std::string device_name, st
     : facts_(read_cpu_facts()),
       settings_(settings),
       message_passing_(std::move(ranks)),
-      threads_(threads_of(settings, facts_,
-                          message_passing_ ? message_passing_->ranks_per_node() : 1)),
+      threads_(
+          threads_of(settings, facts_, message_passing_ ? message_passing_->ranks_per_node() : 1)),
       name_(device_name.empty() ? fmt::format("host-{}-{}t", short_model(facts_.model), threads_)
                                 : std::move(device_name)),
       buffers_{.cold_bytes = cold_bytes(facts_, threads_), .seed = seed} {
@@ -94,7 +94,8 @@ DeviceState HostTarget::state() {
   if (const auto khz = kept_number((std::string(kCpu) + "cpufreq/scaling_cur_freq").c_str())) {
     state.sm_clock_hz = 1e3 * static_cast<double>(*khz);
   }
-  const auto events = kept_number((std::string(kCpu) + "thermal_throttle/package_throttle_count").c_str());
+  const auto events =
+      kept_number((std::string(kCpu) + "thermal_throttle/package_throttle_count").c_str());
   state.throttled = events && throttle_events_ && *events > *throttle_events_;
   throttle_events_ = events;
   return state;
@@ -115,14 +116,15 @@ Result<std::unique_ptr<Runnable>> HostTarget::prepare_kernel(const Point& point,
     const auto available = available_memory();
     // Half: the other ranks, and the system's own caches, live there too.
     if (available && wanted > static_cast<double>(*available) / 2) {
-      return fail(fmt::format("the operands take {:.1f} GiB, of {:.1f} GiB that are free", wanted / kGiB,
-                              static_cast<double>(*available) / kGiB));
+      return fail(fmt::format("the operands take {:.1f} GiB, of {:.1f} GiB that are free",
+                              wanted / kGiB, static_cast<double>(*available) / kGiB));
     }
-    return std::make_unique<KernelLaunch>(*kernel, question, std::move(*made), point.cache, buffers_);
+    return std::make_unique<KernelLaunch>(*kernel, question, std::move(*made), point.cache,
+                                          buffers_);
   }
   if (!refusals.empty()) return fail(std::move(refusals));
-  return fail(fmt::format("there is no host kernel {}{}{}", question.op, point.variant.empty() ? "" : "/",
-                          point.variant));
+  return fail(fmt::format("there is no host kernel {}{}{}", question.op,
+                          point.variant.empty() ? "" : "/", point.variant));
 }
 
 Result<std::unique_ptr<Runnable>> HostTarget::prepare(const Point& point) {
@@ -135,7 +137,8 @@ Result<std::unique_ptr<Runnable>> HostTarget::prepare(const Point& point) {
   if (collective == nullptr) {
     return fail("kernels and collectives share a processor's threads: nothing overlaps");
   }
-  if (!message_passing_) return fail("a lone process has nobody to talk to; start ranks with mpirun");
+  if (!message_passing_)
+    return fail("a lone process has nobody to talk to; start ranks with mpirun");
   return message_passing_->prepare(*collective);
 }
 

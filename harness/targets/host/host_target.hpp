@@ -1,5 +1,6 @@
 #pragma once
-// This machine's processors as a target: oneDNN and loops of our own for kernels, MPI for collectives.
+// This machine's processors as a target: oneDNN and loops of our own for kernels, MPI for
+// collectives.
 
 #include "harness/targets/host/cpu_facts.hpp"
 #include "harness/targets/host/kernel_launch.hpp"

@@ -21,11 +21,13 @@ using kernels::Question;
 
 constexpr std::size_t kAlignment = 4096;  // a page: no two operands share one
 constexpr std::size_t kMostSets = 1024;
-/// Numbers are drawn for a prefix of so many elements and repeated: drawing all of them takes longer than
-/// measuring. Prime, so that rows of a power of two do not repeat.
+/// Numbers are drawn for a prefix of so many elements and repeated: drawing all of them takes
+/// longer than measuring. Prime, so that rows of a power of two do not repeat.
 constexpr std::int64_t kDrawnElements = 65521;
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::size_t bytes_of_set(const Case& made) {
   std::size_t bytes = 0;
@@ -42,7 +44,8 @@ std::size_t sets_of(const Case& made, CacheMode cache, const HostBuffers& how) {
 
 void fill(const Operand& operand, std::byte* buffer, std::uint64_t seed) {
   Operand drawn = operand;
-  if (operand.fill != Fill::permutation) drawn.elements = std::min(operand.elements, kDrawnElements);
+  if (operand.fill != Fill::permutation)
+    drawn.elements = std::min(operand.elements, kDrawnElements);
   kernels::encode(kernels::initial_values(drawn, seed), operand.storage, buffer);
   const std::size_t size = operand.bytes();
   for (std::size_t done = drawn.bytes(); done < size;) {
@@ -53,7 +56,7 @@ void fill(const Operand& operand, std::byte* buffer, std::uint64_t seed) {
 }
 
 Question halved(Question question, GemmShape& shape) {
-  std::int64_t& most = shape.batch > 1 ? shape.batch
+  std::int64_t& most = shape.batch > 1                            ? shape.batch
                        : shape.m >= shape.n && shape.m >= shape.k ? shape.m
                        : shape.n >= shape.k                       ? shape.n
                                                                   : shape.k;
@@ -93,7 +96,8 @@ Question halved(Question question, RowShape& shape) {
 /// Steps of the reference's inner loops, roughly.
 double effort(const Question& question) {
   const auto of = [](auto... sizes) { return (static_cast<double>(sizes) * ...); };
-  if (const auto* g = std::get_if<GemmShape>(&question.shape)) return of(g->m, g->n, g->k, g->batch);
+  if (const auto* g = std::get_if<GemmShape>(&question.shape))
+    return of(g->m, g->n, g->k, g->batch);
   if (const auto* a = std::get_if<AttentionShape>(&question.shape)) {
     return of(a->batch, a->heads_q, a->q_len, a->kv_len, a->head_dim_qk + a->head_dim_v);
   }
@@ -112,19 +116,22 @@ std::string size_text(const Question& question) {
 
 }  // namespace
 
-void OperandSets::Free::operator()(std::byte* memory) const { std::free(memory); }
-
-OperandSets::Memory OperandSets::allocate(std::size_t bytes) {
-  void* const memory = std::aligned_alloc(kAlignment, std::max(aligned(bytes), kAlignment));
-  if (memory == nullptr) throw std::bad_alloc();
-  return Memory(static_cast<std::byte*>(memory));
+std::shared_ptr<std::byte> Arena::take(std::size_t bytes) {
+  if (kept_ == nullptr || size_ < bytes || kept_.use_count() > 1) {
+    kept_.reset();
+    size_ = std::max(aligned(bytes), kAlignment);
+    void* const memory = std::aligned_alloc(kAlignment, size_);
+    if (memory == nullptr) throw std::bad_alloc();
+    kept_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), std::free);
+  }
+  return kept_;
 }
 
-OperandSets::OperandSets(const Case& made, CacheMode cache, const HostBuffers& how)
-    : workspace_(allocate(made.workspace_bytes)) {
+OperandSets::OperandSets(const Case& made, CacheMode cache, const HostBuffers& how) {
   const std::size_t one = bytes_of_set(made), count = sets_of(made, cache, how);
-  memory_ = allocate(one * count);
+  memory_ = how.arena->take(one * count + made.workspace_bytes);
   std::byte* at = memory_.get();
+  workspace_ = at + one * count;
   std::uint64_t seed = how.seed;
   for (std::size_t set = 0; set < count; ++set) {
     sets_.emplace_back();
@@ -178,8 +185,8 @@ Check KernelLaunch::check() {
 
 Runnable::Identity KernelLaunch::identity() const {
   const bool library = kernel_.variant == "onednn" || kernel_.variant == "tiles";
-  return {library ? "onednn" : "foreplan", library ? kernels::host::onednn_version()
-                                                   : std::string(program_version()),
+  return {library ? "onednn" : "foreplan",
+          library ? kernels::host::onednn_version() : std::string(program_version()),
           case_.algorithm};
 }
 

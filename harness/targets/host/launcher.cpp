@@ -67,15 +67,17 @@ std::optional<Launch> find_launch(const std::function<const char*(const char*)>&
 
 Result<std::unique_ptr<MessagePassing>> join_ranks(const Launch& launch) {
   if (launch.launcher == "torchrun") {
-    return fail(fmt::format("started by torchrun as one of {} ranks; processors measure collectives over "
-                            "MPI: start with mpirun or srun",
-                            launch.ranks));
+    return fail(
+        fmt::format("started by torchrun as one of {} ranks; processors measure collectives over "
+                    "MPI: start with mpirun or srun",
+                    launch.ranks));
   }
   const Loaded library = load();
   if (library.handle == nullptr) {
-    return fail(fmt::format("started by {} as one of {} ranks, but {} cannot be loaded ({}); it is built "
-                            "where Open MPI is found (apt-get install libopenmpi-dev)",
-                            launch.launcher, launch.ranks, kMessagePassingLibrary, library.reason));
+    return fail(
+        fmt::format("started by {} as one of {} ranks, but {} cannot be loaded ({}); it is built "
+                    "where Open MPI is found (apt-get install libopenmpi-dev)",
+                    launch.launcher, launch.ranks, kMessagePassingLibrary, library.reason));
   }
   const auto open = symbol<OpenMessagePassing>(library.handle, kOpenMessagePassing);
   if (open == nullptr) return fail(fmt::format("{} is of another version", kMessagePassingLibrary));
@@ -84,7 +86,8 @@ Result<std::unique_ptr<MessagePassing>> join_ranks(const Launch& launch) {
   if (ranks == nullptr) return fail("MPI does not start: " + failure);
   if (ranks->size() != launch.ranks) {
     return fail(fmt::format("{} says {} ranks, MPI {}: the launcher is of another MPI than {}",
-                            launch.launcher, launch.ranks, ranks->size(), ranks->library_version()));
+                            launch.launcher, launch.ranks, ranks->size(),
+                            ranks->library_version()));
   }
   return ranks;
 }

@@ -1,5 +1,5 @@
-// The host target: what it reads from the system, how it names itself, what it refuses, and that its clock
-// sees work.
+// The host target: what it reads from the system, how it names itself, what it refuses, and that
+// its clock sees work.
 
 #include "harness/targets/host/cpu_facts.hpp"
 #include "harness/targets/host/host_kind.hpp"
@@ -45,9 +45,10 @@ class MadeUpRoot {
 
 TEST(CpuFacts, AreReadFromTheSystemsFiles) {
   const MadeUpRoot root;
-  root.write("proc/cpuinfo",
-             "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 7763 64-Core Processor\n"
-             "cpu MHz\t\t: 2450.000\n\nprocessor\t: 1\nvendor_id\t: AuthenticAMD\n");
+  root.write(
+      "proc/cpuinfo",
+      "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 7763 64-Core Processor\n"
+      "cpu MHz\t\t: 2450.000\n\nprocessor\t: 1\nvendor_id\t: AuthenticAMD\n");
   root.write("proc/meminfo", "MemTotal:       1000 kB\nMemAvailable:    400 kB\n");
   const std::string cache = "sys/devices/system/cpu/cpu0/cache/";
   root.write(cache + "index0/level", "1\n");
@@ -95,8 +96,9 @@ TEST(CpuFacts, ColdBuffersAreTwiceTheCachesWithinBounds) {
   facts.private_cache_bytes = 2 * kMiB;
   facts.shared_cache_bytes = 32 * kMiB;
   facts.cpus_sharing_cache = 8;
-  EXPECT_EQ(cold_bytes(facts, 4), 2 * (8 + 16) * kMiB);  // four private caches and half of the shared one
-  EXPECT_EQ(cold_bytes(facts, 1), kLeastColdBytes);      // 12 MiB is less
+  EXPECT_EQ(cold_bytes(facts, 4),
+            2 * (8 + 16) * kMiB);  // four private caches and half of the shared one
+  EXPECT_EQ(cold_bytes(facts, 1), kLeastColdBytes);  // 12 MiB is less
   facts.shared_cache_bytes = 4096 * kMiB;
   EXPECT_EQ(cold_bytes(facts, 4), kMostColdBytes);
 }
@@ -113,7 +115,8 @@ TEST(Launcher, IsFoundByTheVariablesThatItSets) {
   EXPECT_EQ(launch_with({{"PMI_SIZE", "2"}})->launcher, "mpirun");
   EXPECT_EQ(launch_with({{"SLURM_STEP_NUM_TASKS", "8"}})->launcher, "srun");
   EXPECT_EQ(launch_with({{"WORLD_SIZE", "2"}})->launcher, "torchrun");
-  EXPECT_EQ(launch_with({{"SLURM_STEP_NUM_TASKS", "8"}, {"OMPI_COMM_WORLD_SIZE", "2"}})->launcher, "mpirun");
+  EXPECT_EQ(launch_with({{"SLURM_STEP_NUM_TASKS", "8"}, {"OMPI_COMM_WORLD_SIZE", "2"}})->launcher,
+            "mpirun");
 }
 
 TEST(Launcher, IsNoneForALoneProcess) {
@@ -135,7 +138,8 @@ class Host : public testing::Test {
     if (!there.usable) GTEST_SKIP() << there.reason;
   }
   static Result<std::unique_ptr<Target>> make(std::map<std::string, std::string> settings) {
-    return host_kind().make({.device_name = {}, .seed = 1, .clock = nullptr, .settings = std::move(settings)});
+    return host_kind().make(
+        {.device_name = {}, .seed = 1, .clock = nullptr, .settings = std::move(settings)});
   }
   static Point copy_of(std::int64_t rows) {
     Point point;

@@ -1,5 +1,5 @@
-// Every host kernel against its reference in double precision, over odd shapes, with one thread and two.
-// What an output may err is derived from types and lengths of sums where the case is made.
+// Every host kernel against its reference in double precision, over odd shapes, with one thread and
+// two. What an output may err is derived from types and lengths of sums where the case is made.
 
 #include "harness/targets/host/host_kind.hpp"
 #include "harness/targets/target_kind.hpp"
@@ -41,13 +41,15 @@ constexpr Pass kBoth[] = {Pass::forward, Pass::dgrad};
 void add_products(std::vector<Point>& points) {
   for (const DType type : kTypes) {
     for (const Pass pass : {Pass::forward, Pass::dgrad, Pass::wgrad}) {
-      for (const GemmShape& shape : {GemmShape{1, 1, 1, 1}, GemmShape{7, 33, 129, 1}, GemmShape{96, 64, 200, 1},
-                                     GemmShape{5, 17, 40, 3}}) {
+      for (const GemmShape& shape : {GemmShape{1, 1, 1, 1}, GemmShape{7, 33, 129, 1},
+                                     GemmShape{96, 64, 200, 1}, GemmShape{5, 17, 40, 3}}) {
         points.push_back(point_of("gemm", pass, shape, type));
-        points.push_back(with_output(point_of("gemm", pass, shape, type, {{"accumulate", 1}}), DType::fp32));
+        points.push_back(
+            with_output(point_of("gemm", pass, shape, type, {{"accumulate", 1}}), DType::fp32));
       }
     }
-    for (const Values& values : {Values{{"bias", 1}}, Values{{"gelu", 1}}, Values{{"bias", 1}, {"gelu", 1}}}) {
+    for (const Values& values :
+         {Values{{"bias", 1}}, Values{{"gelu", 1}}, Values{{"bias", 1}, {"gelu", 1}}}) {
       points.push_back(point_of("gemm", Pass::forward, GemmShape{7, 33, 129, 1}, type, values));
       points.push_back(point_of("gemm", Pass::forward, GemmShape{5, 17, 40, 3}, type, values));
     }
@@ -57,7 +59,7 @@ void add_products(std::vector<Point>& points) {
 /// Fields in order: batch, query heads, key heads, queries, keys, both head sizes, window, causal.
 void add_attention(std::vector<Point>& points) {
   const AttentionShape kShapes[] = {
-      {1, 1, 1, 1, 1, 8, 8, 0, true},       {2, 4, 2, 70, 70, 64, 64, 0, true},
+      {1, 1, 1, 1, 1, 8, 8, 0, true},        {2, 4, 2, 70, 70, 64, 64, 0, true},
       {1, 2, 1, 300, 300, 32, 16, 0, false}, {1, 2, 2, 40, 300, 24, 40, 0, true},
       {1, 1, 1, 300, 40, 16, 16, 0, true},   {1, 2, 1, 400, 400, 64, 64, 50, true},
       {1, 1, 1, 1, 513, 64, 64, 0, true},
@@ -67,8 +69,9 @@ void add_attention(std::vector<Point>& points) {
       for (const AttentionShape& shape : kShapes) {
         points.push_back(point_of("attention", pass, shape, type));
       }
-      points.push_back(
-          point_of("attention", pass, AttentionShape{3, 4, 2, 150, 290, 64, 64, 0, true}, type, {{"ragged", 1}}));
+      points.push_back(point_of("attention", pass,
+                                AttentionShape{3, 4, 2, 150, 290, 64, 64, 0, true}, type,
+                                {{"ragged", 1}}));
     }
   }
 }
@@ -159,7 +162,8 @@ TEST_P(HostKernels, AgreeWithTheirReferences) {
 TEST_P(HostKernels, RefuseInWordsWhatTheyDoNotDo) {
   const Point refused[] = {
       point_of("gemm", Pass::forward, GemmShape{8, 8, 8, 1}, DType::fp8_e4m3),
-      point_of("attention", Pass::forward, AttentionShape{1, 1, 1, 8, 8, 8, 8, 0, true}, DType::fp16),
+      point_of("attention", Pass::forward, AttentionShape{1, 1, 1, 8, 8, 8, 8, 0, true},
+               DType::fp16),
       point_of("rms_norm", Pass::forward, RowShape{2, 8}, DType::fp16),
       point_of("optimizer", Pass::forward, RowShape{2, 8}, DType::bf16, {{"state_bits", 8}}),
       point_of("route", Pass::forward, RowShape{2, 8}, DType::fp32),

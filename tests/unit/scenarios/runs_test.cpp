@@ -53,17 +53,34 @@ class Row {
   }
 
  private:
-  std::map<std::string, std::string> values_ = {
-      {"id", "r1"},          {"source", "here"},     {"model_name", "Small"},
-      {"layers", "8"},       {"hidden", "1024"},     {"heads", "16"},
-      {"ffn_hidden", "2816"},{"vocab", "32000"},     {"activation", "swiglu"},
-      {"attention_type", "mha"}, {"seq_len", "2048"}, {"gpu", "H100"},
-      {"n_gpus", "16"},      {"gpus_per_node", "8"}, {"tp", "2"},
-      {"pp", "2"},           {"vpp", "1"},           {"micro_batch", "2"},
-      {"global_batch", "64"},{"precision", "bf16"},  {"recompute", "none"},
-      {"framework", "megatron-lm"}, {"zero_stage", "1"}, {"fsdp", "none"},
-      {"sequence_parallel", "1"}, {"measured_step_time_s", "1.5"},
-      {"measured_peak_mem_gib", "40"}, {"notes", "memory = max_memory_allocated"}};
+  std::map<std::string, std::string> values_ = {{"id", "r1"},
+                                                {"source", "here"},
+                                                {"model_name", "Small"},
+                                                {"layers", "8"},
+                                                {"hidden", "1024"},
+                                                {"heads", "16"},
+                                                {"ffn_hidden", "2816"},
+                                                {"vocab", "32000"},
+                                                {"activation", "swiglu"},
+                                                {"attention_type", "mha"},
+                                                {"seq_len", "2048"},
+                                                {"gpu", "H100"},
+                                                {"n_gpus", "16"},
+                                                {"gpus_per_node", "8"},
+                                                {"tp", "2"},
+                                                {"pp", "2"},
+                                                {"vpp", "1"},
+                                                {"micro_batch", "2"},
+                                                {"global_batch", "64"},
+                                                {"precision", "bf16"},
+                                                {"recompute", "none"},
+                                                {"framework", "megatron-lm"},
+                                                {"zero_stage", "1"},
+                                                {"fsdp", "none"},
+                                                {"sequence_parallel", "1"},
+                                                {"measured_step_time_s", "1.5"},
+                                                {"measured_peak_mem_gib", "40"},
+                                                {"notes", "memory = max_memory_allocated"}};
 };
 
 TEST(Runs, ARowBecomesAJobAPlanAndAnOutcome) {
@@ -109,8 +126,7 @@ TEST(Runs, AForeignHeaderIsRefused) {
 }
 
 TEST(Runs, ARecordOfWrongWidthIsSkipped) {
-  const auto table =
-      read_runs("id,measured_step_time_s,global_batch,seq_len\nr,1,2\n", "x.csv");
+  const auto table = read_runs("id,measured_step_time_s,global_batch,seq_len\nr,1,2\n", "x.csv");
   ASSERT_TRUE(table.has_value());
   ASSERT_THAT(table->skipped, SizeIs(1));
   EXPECT_THAT(table->skipped[0].reason, HasSubstr("fields"));
@@ -162,8 +178,9 @@ TEST(Runs, RecomputeTextsAreUnderstood) {
 }
 
 TEST(Runs, MemoryDefinitionsAreReadFromTheirClause) {
-  EXPECT_EQ(memory_definition("x; memory = max over ranks of max_memory_allocated, reserved 70 GiB"),
-            MemoryDefinition::allocated);
+  EXPECT_EQ(
+      memory_definition("x; memory = max over ranks of max_memory_allocated, reserved 70 GiB"),
+      MemoryDefinition::allocated);
   EXPECT_EQ(memory_definition("memory = reserved peak logged by torchtitan"),
             MemoryDefinition::reserved);
   EXPECT_EQ(memory_definition("memory = nvidia-smi of first/last node"), MemoryDefinition::device);
