@@ -186,7 +186,11 @@ class Calibrate final : public Verb {
     if (!base) return fail(std::move(base.error()));
     if (from.name != device.name) base = cal::derive_profile(*base, device);
     const cal::OwnMachine machine{device, *base, inputs.catalogue, inputs.shipped, *inputs.own};
-    if (folds_ > 1) verdict.board = cal::judge_adjustments(machine);
+    if (folds_ > 1) {
+      auto board = cal::judge_adaptation(machine);
+      if (!board) return fail(std::move(board.error()));
+      verdict.board = std::move(*board);
+    }
     return cal::adapt_profile(machine);
   }
 

@@ -57,6 +57,9 @@ struct Collective {
   /// nccl-tests meaning: all_reduce = the buffer; all_gather = the whole receive buffer;
   /// reduce_scatter and all_to_all = the whole send buffer; send_recv = the message.
   Bytes size;
+  /// Ranks that one element of an all_to_all's buffer is sent to at the same time (tokens and their
+  /// experts): copies for one node may share the way there.
+  int fan_out = 1;
 };
 
 /// Where the members of one process group sit, and who shares their links.

@@ -60,6 +60,13 @@ constexpr double operand_bytes(GemmPrecision p) {
   return 0;
 }
 
+/// Where the weight gradients of a micro-batch go.
+enum class GradientSink : std::uint8_t {
+  in_gemm,     ///< the wgrad GEMM itself adds to the gradient buffer
+  own_kernel,  ///< a kernel of its own adds what the GEMM wrote to the gradient buffer
+  handed_on,   ///< as the GEMM wrote them: to the optimizer, or into a reduction
+};
+
 /// The share of the model that one rank works on.
 struct RankShape {
   std::int64_t micro_batch = 1;
@@ -79,7 +86,8 @@ struct RankShape {
   double attention_dropout = 0;
   double expert_imbalance = 1.0;  ///< tokens at this rank's experts over the mean
   std::int64_t vocabulary = 0;    ///< padded
-  DType gradient = DType::fp32;   ///< wgrad GEMMs add into a gradient buffer of this type
+  DType gradient = DType::fp32;   ///< type of the gradient buffer
+  GradientSink gradient_sink = GradientSink::in_gemm;
   friend bool operator==(const RankShape&, const RankShape&) = default;
 };
 

@@ -44,7 +44,7 @@ Result<Study> Study::make(Scenario scenario, SharedProfile profile) {
   if (study.profile_ != nullptr) {
     // The data sheet stands behind what the profile cannot answer.
     study.cost_ = make_calibrated_cost(s.cluster, *study.profile_, std::move(study.cost_),
-                                       efficiencies->conditions.sustained_gemm);
+                                       efficiencies->conditions);
   }
   std::vector<RecomputePolicy> policies = distinct_policies(s.space);
   study.model_ = std::make_unique<StepModel>(Job{&s.model, &s.cluster, s.training}, *study.cost_,

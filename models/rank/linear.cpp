@@ -62,11 +62,13 @@ class LinearPasses {
                           linear_.site.label, Pass::wgrad);
       if (sizes_.gathers()) transpose("transpose_input", linear_.inputs);
     }
+    const bool fused = sizes_.shape().gradient_sink == GradientSink::in_gemm;
     builder_.gemm(Pass::wgrad, linear_.site,
                   {.shape = {.m = linear_.outputs, .n = linear_.inputs, .k = rows_},
                    .input = type_,
-                   .output = sizes_.shape().gradient,
-                   .accumulates = true});
+                   .output = fused ? sizes_.shape().gradient : sizes_.shape().activation,
+                   .accumulates = fused});
+    add_gradient_accumulation(builder_, part(), linear_.outputs, linear_.inputs);
   }
 
   void parameters() {
@@ -130,6 +132,16 @@ void add_quantize(GraphBuilder& builder, Pass pass, Site site, std::int64_t rows
   builder.rows(OperatorKind::quantize, pass, site, {.rows = rows, .cols = cols},
                {.read = reads * elements * sizes.element(),
                 .written = (transposed ? 2.0 : 1.0) * elements * sizes.operand()});
+}
+
+void add_gradient_accumulation(GraphBuilder& builder, Part part, std::int64_t rows,
+                               std::int64_t cols) {
+  const LocalSizes& sizes = builder.sizes();
+  if (sizes.shape().gradient_sink != GradientSink::own_kernel) return;
+  const double buffer = bytes_per_element(sizes.shape().gradient) * area(rows, cols);
+  builder.rows(OperatorKind::add, Pass::wgrad, {part, "accumulate_gradient"},
+               {.rows = rows, .cols = cols},
+               {.read = sizes.element() * area(rows, cols) + buffer, .written = buffer});
 }
 
 void add_linear(GraphBuilder& builder, const Linear& linear) {

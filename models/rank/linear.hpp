@@ -21,6 +21,11 @@ struct Linear {
   bool fp32_output = false;  ///< the router
 };
 
+/// The kernel that adds a weight's gradient [rows x cols] to the gradient buffer, where wgrad GEMMs
+/// do not do it themselves (GradientSink::own_kernel).
+void add_gradient_accumulation(GraphBuilder& builder, Part part, std::int64_t rows,
+                               std::int64_t cols);
+
 /// GEMM conventions, also used for experts:
 ///   forward  Y[m = tokens, n = outputs] = X[., k = inputs] W^T
 ///   dgrad   dX[m = tokens, n = inputs]  = dY[., k = outputs] W

@@ -104,6 +104,13 @@ class RoutedExperts {
     builder_.exposed(pass, Part::permute, {kind, group, size});
   }
 
+  /// Tokens to their experts' ranks, or back: each in as many copies as experts were chosen.
+  void tokens_to_experts(Pass pass) {
+    builder_.exposed(
+        pass, Part::permute,
+        {CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_), static_cast<int>(moe_.top_k)});
+  }
+
   /// Counts, tokens and probabilities go to the experts' ranks; the gradients of tokens and
   /// probabilities come back. ETP ranks then pool their tokens.
   void dispatch() {
@@ -112,7 +119,7 @@ class RoutedExperts {
       const Bytes counts{8.0 * static_cast<double>(moe_.experts * shape_.ep)};
       exchange(Pass::forward, CollectiveKind::all_gather, ParallelGroup::ep, counts);
       for (const Pass pass : {Pass::forward, Pass::dgrad}) {
-        exchange(pass, CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_));
+        tokens_to_experts(pass);
         exchange(pass, CollectiveKind::all_to_all, ParallelGroup::ep, probabilities);
       }
     }
@@ -134,7 +141,7 @@ class RoutedExperts {
     }
     if (shape_.ep > 1) {
       for (const Pass pass : {Pass::forward, Pass::dgrad}) {
-        exchange(pass, CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_));
+        tokens_to_experts(pass);
       }
     }
     builder_.end_node();
@@ -169,6 +176,7 @@ class RoutedExperts {
             outputs);
     grouped(Pass::wgrad, site, {.m = outputs, .n = inputs, .k = rows, .batch = local_}, inputs,
             outputs);
+    add_gradient_accumulation(builder_, site.part, local_ * outputs, inputs);
     builder_.end_node();
     const double weights = static_cast<double>(local_ * inputs) * static_cast<double>(outputs);
     builder_.expert_parameters(weights);
@@ -183,11 +191,13 @@ class RoutedExperts {
     Operator op = operator_at(OperatorKind::grouped_gemm, pass, site);
     op.shape = gemm;
     op.input = sizes_.operand_type();
-    op.output = wgrad ? shape_.gradient : shape_.activation;
+    const bool accumulates = wgrad && shape_.gradient_sink == GradientSink::in_gemm;
+    op.output = accumulates ? shape_.gradient : shape_.activation;
     op.flops = Flops{2.0 * worked_on_ * in * out};
     const double result = bytes_per_element(op.output);
     if (wgrad) {
-      op.bytes_read = Bytes{operand * worked_on_ * (in + out) + result * weights};
+      op.bytes_read =
+          Bytes{operand * worked_on_ * (in + out) + (accumulates ? result * weights : 0.0)};
       op.bytes_written = Bytes{result * weights};
     } else {
       const double read_cols = pass == Pass::forward ? in : out;

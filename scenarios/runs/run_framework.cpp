@@ -124,7 +124,8 @@ tl::expected<RecomputePolicy, std::string> recompute_of_run(std::string_view tex
 void apply_switches(std::string_view notes_text, std::string_view states_text,
                     FrameworkTraits& traits) {
   const std::string notes = lower(notes_text), states = lower(states_text);
-  if (has(notes, "gradients reduced in bf16")) traits.states.gradient_bytes = 2;
+  if (has(notes, "gradients reduced in bf16") || has(notes, "fp16 grad accumulation"))
+    traits.states.gradient_bytes = 2;
   if (has(states, "no fp32 master")) {
     traits.states.master_bytes = 0;
     traits.states.moment_bytes = 4;

@@ -63,6 +63,16 @@ OrReason<ParallelPlan> degrees_of(RunRow& row, const ClusterSpec& cluster) {
   return plan;
 }
 
+/// Megatron-LM splits experts as it splits everything else unless it is told not to; recipes whose
+/// ranks are too few for that have told it.
+void settle_expert_tensor_parallelism(RunRow& row, ParallelPlan& plan,
+                                      std::vector<std::string>& assumptions) {
+  if (row.states("etp") || plan.ep <= 1 || plan.tp <= 1) return;
+  if ((plan.tp * plan.cp * plan.dp) % (plan.tp * plan.ep) != 0) return;
+  plan.etp = plan.tp;
+  assumptions.push_back(fmt::format("etp not stated: {}", plan.etp));
+}
+
 /// Sequences per micro-batch: stated, or what the accumulation steps leave.
 OrReason<int> micro_batch_of(RunRow& row, std::int64_t global_batch, int dp) {
   if (row.states("micro_batch")) return static_cast<int>(row.count("micro_batch", 1));
@@ -156,6 +166,7 @@ class RowReader {
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
+    if (!shards_parameters) settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
     auto schedule = schedule_of(row_.text("framework"), *plan);
     if (!schedule) return tl::unexpected(std::move(schedule.error()));
     plan->schedule = *schedule;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -74,18 +75,27 @@ Merged with_shipped_as_sister(const OwnMachine& machine) {
   return merged;
 }
 
-/// Median |log error| over the own rows of a model that fold 0 holds.
-double held_out_error(const Samples& own, const CalibrationProfile& profile, ModelKind model) {
-  std::vector<double> errors;
+/// |log error| of the own rows of a model that a fold holds, added to `errors`.
+void add_held_out_errors(const Samples& own, const CalibrationProfile& profile, ModelKind model,
+                         int fold, std::vector<double>& errors) {
   own.for_each([&](const auto& row) {
-    if (row.label.model != model || fold_of(row.label.key, kFolds) != 0) return;
+    if (row.label.model != model || fold_of(row.label.key, kFolds) != fold) return;
     const double time = profile.predict(row.sample).time_s;
     errors.push_back(time > 0 ? std::abs(std::log(seconds_of(row.sample) / time)) : 10.0);
   });
+}
+
+double median(std::vector<double> errors) {
   FOREPLAN_ASSERT(!errors.empty(), "a model without held-out rows cannot be judged");
   const auto middle = errors.begin() + std::ssize(errors) / 2;
   std::nth_element(errors.begin(), middle, errors.end());
   return *middle;
+}
+
+CalibrationProfile adjusted_without(const Samples& own, const CalibrationProfile& base, int fold) {
+  CalibrationProfile adjusted = base;
+  adjusted.adjustments = Adjustments::fit(errors_of(own, base, fold));
+  return adjusted;
 }
 
 void take_model(CalibrationProfile& into, CalibrationProfile&& from, ModelKind model) {
@@ -113,6 +123,74 @@ std::int64_t held_out_rows(const Samples& own, ModelKind model) {
   return rows;
 }
 
+/// Whether the shipped rows of a model come from other kinds of machines only: other kernels, or,
+/// for collectives, other links.
+bool is_foreign(const OwnMachine& machine, const Samples& shipped, ModelKind model) {
+  bool any = false;
+  const auto link = [](const DeviceSpec& d) { return d.scale_up_link.substr(0, 7); };
+  shipped.for_each([&](const auto& row) {
+    if (any || row.label.model != model) return;
+    const auto spec = std::find_if(machine.catalogue.begin(), machine.catalogue.end(),
+                                   [&](const auto& d) { return d.name == row.label.device; });
+    if (spec == machine.catalogue.end()) return;
+    any = model == ModelKind::collectives ? link(*spec) == link(machine.device)
+                                          : kernel_family(*spec) == kernel_family(machine.device);
+  });
+  return !any;
+}
+
+/// Own and adjusted errors on rows left out, fold by fold.
+struct Contest {
+  double own = 0, adjusted = 0;
+  /// At a tie the own rows' fit is taken: it also repeats the shapes that were measured.
+  [[nodiscard]] bool own_wins() const { return own < kTie * adjusted; }
+  static constexpr double kTie = 1.1;
+};
+
+std::string told(ModelKind model, std::int64_t rows, const Contest& contest) {
+  return fmt::format(
+      "{}: on new shapes a fit to {} rows of its own errs by {:.1f} %, the adjusted prior by {:.1f} "
+      "%; the {} is taken",
+      name(model), rows, 100 * contest.own, 100 * contest.adjusted,
+      contest.own_wins() ? "former" : "latter");
+}
+
+/// Models of a foreign machine that its own rows alone predict better than the adjusted base, with
+/// how both fared. Few rows suffice: there is nothing of its kind to lean on.
+Result<std::map<ModelKind, Contest>> foreign_models(const OwnMachine& machine, const Samples& own) {
+  std::map<ModelKind, Contest> contests;
+  const Samples shipped = Samples::of(machine.shipped, "");
+  for (const ModelKind model : kModelKinds) {
+    if (rows_of(own, model) < kFewestForeignRows || !is_foreign(machine, shipped, model)) continue;
+    FitScope scope;
+    scope.models = {model};
+    std::vector<double> alone, adjusted;
+    for (int fold = 0; fold < kFolds; ++fold) {
+      auto fitted = fit_profile(machine.device, machine.catalogue, machine.own, {fold, kFolds}, scope);
+      if (!fitted) return fail(std::move(fitted.error()));
+      add_held_out_errors(own, *fitted, model, fold, alone);
+      add_held_out_errors(own, adjusted_without(own, machine.base, fold), model, fold, adjusted);
+    }
+    contests[model] = {median(alone), median(adjusted)};
+  }
+  return contests;
+}
+
+/// Fits the models that won to the own rows alone; rows of fold `without` are left out (-1 = none).
+Result<void> take_own_fits(const OwnMachine& machine, const std::map<ModelKind, Contest>& contests,
+                           int without, CalibrationProfile& profile) {
+  const HoldOut hold_out = without < 0 ? HoldOut{} : HoldOut{without, kFolds};
+  for (const auto& [model, contest] : contests) {
+    if (!contest.own_wins()) continue;
+    FitScope scope;
+    scope.models = {model};
+    auto fitted = fit_profile(machine.device, machine.catalogue, machine.own, hold_out, scope);
+    if (!fitted) return fail(std::move(fitted.error()));
+    take_model(profile, std::move(*fitted), model);
+  }
+  return {};
+}
+
 /// Tries a fit of the own rows of one model against the adjusted base, and takes the better one.
 Result<void> try_own_fit(const OwnMachine& machine, const Samples& own, const Merged& merged,
                          ModelKind model, CalibrationProfile& profile) {
@@ -121,18 +199,12 @@ Result<void> try_own_fit(const OwnMachine& machine, const Samples& own, const Me
   auto candidate =
       fit_profile(machine.device, merged.catalogue, merged.rows, HoldOut{0, kFolds}, scope);
   if (!candidate) return fail(std::move(candidate.error()));
-  CalibrationProfile adjusted = machine.base;
-  adjusted.adjustments = Adjustments::fit(errors_of(own, machine.base, 0));
-  const double own_error = held_out_error(own, *candidate, model);
-  const double adjusted_error = held_out_error(own, adjusted, model);
-  const bool better = own_error < adjusted_error;
-  profile.notes.push_back(
-      fmt::format("{}: on new shapes a fit to {} rows of its own errs by {:.1f} %, the adjusted "
-                  "prior by {:.1f} "
-                  "%; the {} is taken",
-                  name(model), rows_of(own, model), 100 * own_error, 100 * adjusted_error,
-                  better ? "former" : "latter"));
-  if (!better) return {};
+  std::vector<double> alone, adjusted;
+  add_held_out_errors(own, *candidate, model, 0, alone);
+  add_held_out_errors(own, adjusted_without(own, machine.base, 0), model, 0, adjusted);
+  const Contest contest{median(alone), median(adjusted)};
+  profile.notes.push_back(told(model, rows_of(own, model), contest));
+  if (!contest.own_wins()) return {};
   auto fitted = fit_profile(machine.device, merged.catalogue, merged.rows, {}, scope);
   if (!fitted) return fail(std::move(fitted.error()));
   take_model(profile, std::move(*fitted), model);
@@ -214,9 +286,17 @@ Result<CalibrationProfile> adapt_profile(const OwnMachine& machine) {
   profile.bandwidth_rows = std::ssize(own.bandwidth);
   profile.collective_rows = std::ssize(own.collectives);
   note_moves(machine, profile);
+  const auto foreign = foreign_models(machine, own);
+  if (!foreign) return fail(foreign.error());
+  for (const auto& [model, contest] : *foreign)
+    profile.notes.push_back(told(model, rows_of(own, model), contest));
+  if (auto taken = take_own_fits(machine, *foreign, -1, profile); !taken)
+    return fail(std::move(taken.error()));
   std::optional<Merged> merged;
   for (const ModelKind model : kModelKinds) {
-    if (rows_of(own, model) < kOwnFitRows || held_out_rows(own, model) == 0) continue;
+    if (foreign->contains(model) || rows_of(own, model) < kOwnFitRows ||
+        held_out_rows(own, model) == 0)
+      continue;
     if (!merged) merged = with_shipped_as_sister(machine);
     auto tried = try_own_fit(machine, own, *merged, model, profile);
     if (!tried) return fail(std::move(tried.error()));
@@ -224,15 +304,18 @@ Result<CalibrationProfile> adapt_profile(const OwnMachine& machine) {
   return profile;
 }
 
-Scoreboard judge_adjustments(const OwnMachine& machine) {
+Result<Scoreboard> judge_adaptation(const OwnMachine& machine) {
   const Samples own = Samples::of(machine.own, machine.device.name);
+  const auto foreign = foreign_models(machine, own);
+  if (!foreign) return fail(foreign.error());
   Scoreboard board;
   for (int fold = 0; fold < kFolds; ++fold) {
-    CalibrationProfile adjusted = machine.base;
-    adjusted.adjustments = Adjustments::fit(errors_of(own, machine.base, fold));
+    CalibrationProfile profile = adjusted_without(own, machine.base, fold);
+    if (auto taken = take_own_fits(machine, *foreign, fold, profile); !taken)
+      return fail(std::move(taken.error()));
     own.for_each([&](const auto& row) {
       if (fold_of(row.label.key, kFolds) != fold) return;
-      const Prediction p = adjusted.predict(row.sample);
+      const Prediction p = profile.predict(row.sample);
       if (p.time_s > 0) board.add(row.label, seconds_of(row.sample), p);
     });
   }

@@ -21,6 +21,8 @@ inline constexpr std::int64_t kFewestModelRows = 100;
 
 /// From so many own rows of a model on, a fit of its own is tried against the adjusted prior.
 inline constexpr std::int64_t kOwnFitRows = 200;
+/// The same where nothing of the machine's kind was shipped (processors, an unknown architecture).
+inline constexpr std::int64_t kFewestForeignRows = 5;
 
 /// The shipped profile of a device and rows of somebody's machine that carry the device's name.
 struct OwnMachine {
@@ -35,12 +37,13 @@ struct OwnMachine {
 /// also fitted to them alone, with the shipped rows of its device counting as a sister device's;
 /// that fit replaces the adjusted base where it predicts the fifth of the shapes that neither had
 /// seen better, in the median. So neither few rows nor many make a model worse than the base by
-/// more than what that fifth cannot tell. `notes` say what moved, by how much, and what was fitted
+/// more than what that fifth cannot tell. Where the shipped rows know nothing of the machine's kind,
+/// `kFewestForeignRows` rows alone are tried instead, over all fifths. `notes` say what moved, by how much, and what was fitted
 /// anew. Fails as `fit_profile` does.
 [[nodiscard]] Result<CalibrationProfile> adapt_profile(const OwnMachine& machine);
 
-/// The own rows, each scored by the base adjusted to those of the other four fifths of the shapes.
-/// Says nothing of fits of their own; `notes` judge those.
-[[nodiscard]] Scoreboard judge_adjustments(const OwnMachine& machine);
+/// The own rows, each scored by what `adapt_profile` makes of the other four fifths of the shapes.
+/// Fits that `kOwnFitRows` rows earn are judged by `notes` instead. Fails as `fit_profile` does.
+[[nodiscard]] Result<Scoreboard> judge_adaptation(const OwnMachine& machine);
 
 }  // namespace foreplan::simulator::calibration

@@ -13,9 +13,9 @@ namespace foreplan::simulator {
 /// GEMM, attention, bandwidth-bound kernels and collectives through the profile's models; what
 /// those cannot answer (an operation or link nobody measured) through `fallback`, labelled
 /// datasheet. Rates of the cluster that differ from the profile's device (a what-if) scale the
-/// compute, memory or link time accordingly. `sustained_gemm`: see simulator/cost/conditions.hpp.
+/// compute, memory or link time accordingly.
 [[nodiscard]] std::unique_ptr<CostModel> make_calibrated_cost(
     const ClusterSpec& cluster, calibration::CalibrationProfile profile,
-    std::unique_ptr<CostModel> fallback, double sustained_gemm = 1);
+    std::unique_ptr<CostModel> fallback, const ConditionTable& conditions = {});
 
 }  // namespace foreplan::simulator

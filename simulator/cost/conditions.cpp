@@ -33,9 +33,10 @@ Result<ConditionTable> condition_table(std::string_view architecture) {
   auto document = Document::read_yaml(*root / "simulator/cost/conditions.yaml");
   if (!document) return fail(std::move(document.error()));
   const Node file = document->root();
-  file.only({"sustained_gemm", "attention"});
+  file.only({"sustained_gemm", "precise_accumulation", "attention"});
   ConditionTable table;
   table.sustained_gemm = factor_of(file.required("sustained_gemm"), architecture);
+  table.precise_accumulation = factor_of(file.required("precise_accumulation"), architecture);
   const Node generations = file.required("attention");
   generations.only({"flash2", "triton"});
   table.flash2 = factor_of(generations.find("flash2"), architecture);

@@ -13,25 +13,22 @@ namespace foreplan::simulator {
 /// = FlashAttention-3, cuDNN 9 and later: what calibration rows measure.
 enum class AttentionGeneration : std::uint8_t { current, flash2, triton };
 
-/// Factors on the device time of kernels.
-struct KernelConditions {
-  double gemm = 1;
-  double attention = 1;
-};
-
-/// Conditions of one architecture.
+/// Conditions of one architecture: factors on the device time of kernels.
 struct ConditionTable {
+  /// Microbenchmarks end before a power limit lowers the clock; where costs rest on them.
   double sustained_gemm = 1;
+  /// FP8 GEMMs of backward passes, which trainers run with accumulators in full precision, over those
+  /// of forward passes.
+  double precise_accumulation = 1;
   double flash2 = 1, triton = 1;
 
-  /// `bursts`: costs rest on microbenchmarks, which end before a power limit lowers the clock; the
-  /// data sheet's fractions are those of kernels in training already.
-  [[nodiscard]] KernelConditions of(AttentionGeneration generation, bool bursts) const {
-    KernelConditions conditions;
-    if (bursts) conditions.gemm = sustained_gemm;
-    if (generation == AttentionGeneration::flash2) conditions.attention = flash2;
-    if (generation == AttentionGeneration::triton) conditions.attention = triton;
-    return conditions;
+  [[nodiscard]] double attention(AttentionGeneration generation) const {
+    switch (generation) {
+      case AttentionGeneration::current: break;
+      case AttentionGeneration::flash2: return flash2;
+      case AttentionGeneration::triton: return triton;
+    }
+    return 1;
   }
 };
 

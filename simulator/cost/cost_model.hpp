@@ -25,8 +25,8 @@ class CostModel {
   [[nodiscard]] virtual std::string name() const = 0;
   /// All parameters as JSON, so that a stored run can be traced to what it was computed with.
   [[nodiscard]] virtual std::string body_json() const = 0;
-  /// How kernels of a training step differ from the ones that the costs stand for.
-  [[nodiscard]] virtual KernelConditions conditions(AttentionGeneration) const { return {}; }
+  /// Time of such attention kernels over the ones that the costs stand for.
+  [[nodiscard]] virtual double attention_factor(AttentionGeneration) const { return 1; }
   /// Device time of one kernel. Finite and positive for every valid operator.
   [[nodiscard]] virtual Estimate operator_cost(const Operator& op) const = 0;
   /// Time of one collective among ranks placed so; zero for a group of one.

@@ -62,8 +62,8 @@ class DatasheetCost final : public CostModel {
     return fmt::format("datasheet:{}", device_.name);
   }
 
-  [[nodiscard]] KernelConditions conditions(AttentionGeneration generation) const override {
-    return efficiencies_.conditions.of(generation, /*bursts=*/false);
+  [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
+    return efficiencies_.conditions.attention(generation);
   }
 
   [[nodiscard]] std::string body_json() const override {

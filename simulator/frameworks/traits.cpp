@@ -83,6 +83,8 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   };
   traits.gather_copies = copies("gather_copies");
   traits.reduce_copies = copies("reduce_copies");
+  traits.gradient_sink = static_cast<models::GradientSink>(
+      read.value("gradient_accumulation").one_of({"in_gemm", "own_kernel", "handed_on"}));
   traits.dummy_weight_gradients = read.flag("dummy_weight_gradients");
   traits.attention_mask_tensor = read.flag("attention_mask_tensor");
 }
@@ -106,6 +108,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   traits.overlap_tp_backward = read.flag("overlap_tp_backward");
   traits.overlap_cp = read.flag("overlap_cp");
   traits.overlap_p2p_interleaved = read.flag("overlap_p2p_interleaved");
+  if (const auto once = read.optional_value("dispatches_once_per_node"))
+    traits.dispatches_once_per_node = once->boolean();
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
 }
@@ -140,6 +144,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "gather_copies",
              "reduce_copies",
              "elementwise_traffic",
+             "gradient_accumulation",
              "dummy_weight_gradients",
              "attention_mask_tensor",
              "tensor_parallel",
@@ -154,6 +159,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "overlap_tp_backward",
              "overlap_cp",
              "overlap_p2p_interleaved",
+             "dispatches_once_per_node",
              "scatter_gather_transfers",
              "hidden_cost_fraction"});
   FrameworkTraits traits;

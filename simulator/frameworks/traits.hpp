@@ -52,6 +52,9 @@ struct FrameworkTraits {
   bool overlap_tp_backward = true;
   /// Context-parallel exchanges run beside the attention steps.
   bool overlap_cp = true;
+  /// Experts' tokens cross the network once per node and spread over the scale-up links there
+  /// (DeepEP), instead of once per expert.
+  bool dispatches_once_per_node = false;
   /// Stage-to-stage transfers run beside compute when the schedule is interleaved.
   bool overlap_p2p_interleaved = true;
   /// Without sequence parallelism each TP rank sends its share of the hidden state to the next
@@ -78,6 +81,7 @@ struct FrameworkTraits {
   /// ZeRO-1: the optimizer state is shared out within 1 / this of the data-parallel ranks
   /// (Megatron-LM, --num-distributed-optimizer-instances).
   int optimizer_instances = 1;
+  models::GradientSink gradient_sink = models::GradientSink::in_gemm;
   bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
   bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
 };

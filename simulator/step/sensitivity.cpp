@@ -36,8 +36,8 @@ class WatchedCost final : public CostModel {
 
   [[nodiscard]] std::string name() const override { return cost_.name(); }
   [[nodiscard]] std::string body_json() const override { return cost_.body_json(); }
-  [[nodiscard]] KernelConditions conditions(AttentionGeneration generation) const override {
-    return cost_.conditions(generation);
+  [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
+    return cost_.attention_factor(generation);
   }
   [[nodiscard]] Estimate operator_cost(const Operator& op) const override {
     return watch(op, cost_.operator_cost(op));

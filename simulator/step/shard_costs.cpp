@@ -26,6 +26,7 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.activation = traits(plan.precision).activation;
   shape.gemm = traits(plan.precision).gemm;
   shape.gradient = framework.states.gradient_bytes >= 4 ? DType::fp32 : shape.activation;
+  shape.gradient_sink = framework.gradient_sink;
   // Hopper's FP8 GEMMs only take operands with k innermost, so weights are kept transposed as well;
   // Blackwell's take any layout (TransformerEngine is_non_tn_fp8_gemm_supported).
   shape.fp8_keeps_transpose =
@@ -74,7 +75,7 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   UnitContext context;
   context.cost = &cost_;
   context.framework = &framework;
-  context.conditions = cost_.conditions(framework.attention_generation);
+  context.attention_factor = cost_.attention_factor(framework.attention_generation);
   context.groups = place_groups(plan, job_.cluster->topology.scale_up_size);
   context.narrow_weight_bytes =
       models::operand_bytes(shape.gemm) *

@@ -7,6 +7,27 @@
 namespace foreplan::simulator {
 namespace {
 
+/// End-of-step traffic of one stage beside the passes that still run (gradients), or of its start
+/// beside those that may run already (parameters): `pass_s` per micro-batch.
+struct StepTraffic {
+  double traffic_s = 0;
+  double pass_s = 0;
+  bool by_bucket = false;  ///< a chunk's traffic goes bucket by bucket, beside its own pass
+};
+
+/// Interleaved chunks are ready one after the other, a group of micro-batches apart (Narayanan et al.
+/// 2021, figure 4): all but one chunk's traffic has that long to hide. The last chunk's hides beside
+/// its own pass if it goes bucket by bucket (Megatron-LM: on the first stage only; elsewhere a chunk
+/// is one bucket).
+double hidden_step_traffic_s(const PlanTerms& t, const StepTraffic& traffic) {
+  const double chunk_traffic = traffic.traffic_s / t.plan.vpp;
+  const double group = static_cast<double>(
+      std::min<std::int64_t>(t.plan.pp, std::max<std::int64_t>(1, t.pipeline.micro_batches)));
+  const double between = group * (t.plan.vpp - 1.0) / t.plan.vpp * traffic.pass_s;
+  const double beside = traffic.by_bucket ? traffic.pass_s / t.plan.vpp : 0.0;
+  return std::min(traffic.traffic_s - chunk_traffic, between) + std::min(chunk_traffic, beside);
+}
+
 /// What a transfer of `traffic_s` beside `compute_s` costs: what sticks out, plus the contention of
 /// what does not.
 double exposed_s(double traffic_s, double compute_s, double hidden_cost_fraction) {
@@ -98,15 +119,15 @@ double exposed_step_traffic_s(const PlanTerms& t) {
       case ZeroStage::parameters: break;
     }
     // A later stage ends its last backward before the first stage does, and starts its first
-    // forward after it: that time hides its traffic. Its own compute hides traffic bucket by bucket
-    // only on the first stage; elsewhere a chunk is one bucket (Megatron-LM, bucketing is off for
-    // pp rank > 0).
-    const double own = t.pipeline.layout[i].stage == 0 ? 1.0 : 1.0 - 1.0 / t.plan.vpp;
+    // forward after it: that time hides its traffic.
+    const bool first = t.pipeline.layout[i].stage == 0;
     const double slack_share = t.pipeline.idle_share;
-    const double backward_s = t.framework.overlap_grad_reduce ? own * cost.backward_s : 0;
-    const double forward_s = t.framework.overlap_param_gather ? own * cost.forward_s : 0;
-    double exposed = exposed_s(reduce, backward_s, t.framework.hidden_cost_fraction) +
-                     exposed_s(gather, forward_s, t.framework.hidden_cost_fraction);
+    const double kept = 1 - t.framework.hidden_cost_fraction;
+    double exposed = reduce + gather;
+    if (t.framework.overlap_grad_reduce)
+      exposed -= kept * hidden_step_traffic_s(t, {reduce, cost.backward_s, first});
+    if (t.framework.overlap_param_gather)
+      exposed -= kept * hidden_step_traffic_s(t, {gather, cost.forward_s, first});
     exposed -=
         std::min(exposed, slack_share * (earlier_backward +
                                          (t.framework.overlap_param_gather ? earlier_forward : 0)));

@@ -31,6 +31,13 @@ CostKind kind_of(ParallelGroup group) {
   return CostKind::dp;
 }
 
+/// Nodes that `fan_out` destinations chosen at random fall on, over the destinations: n (1 - (1 -
+/// 1/n)^f) / f, the expected number of occupied bins.
+double copies_per_node(int fan_out, int nodes) {
+  if (nodes <= 1 || fan_out <= 1) return 1;
+  return nodes * (1 - std::pow(1 - 1.0 / nodes, fan_out)) / fan_out;
+}
+
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
 struct Selection {
   bool forward = true;
@@ -98,9 +105,9 @@ class Costing {
 
   [[nodiscard]] double factor_of(CostKind kind) const {
     switch (kind) {
-      case CostKind::gemm: return context_.conditions.gemm;
-      case CostKind::attention: return context_.conditions.attention;
+      case CostKind::attention: return context_.attention_factor;
       case CostKind::elementwise: return context_.framework->elementwise_traffic;
+      case CostKind::gemm:
       case CostKind::recompute:
       case CostKind::host:
       case CostKind::tp:
@@ -109,14 +116,17 @@ class Costing {
       case CostKind::pp:
       case CostKind::dp:
       case CostKind::optimizer:
-      case CostKind::bubble: break;  // no kernel of an operator graph
+      case CostKind::bubble: break;
     }
     return 1;
   }
 
   void add_collective(const CollectiveUse& use, CostVector& total) const {
     const auto& placement = context_.groups[static_cast<std::size_t>(use.collective.group)];
-    Estimate e = context_.cost->collective_cost(use.collective, placement);
+    Collective collective = use.collective;
+    if (context_.framework->dispatches_once_per_node)
+      collective.size = collective.size * copies_per_node(collective.fan_out, placement.nodes());
+    Estimate e = context_.cost->collective_cost(collective, placement);
     const double whole = e.time_s * use.count;
     const double hidden = std::min(whole, beside_s(use));
     e.time_s = whole - hidden * (1 - context_.framework->hidden_cost_fraction);

@@ -39,7 +39,7 @@ struct UnitCost {
 struct UnitContext {
   const CostModel* cost = nullptr;
   const FrameworkTraits* framework = nullptr;
-  KernelConditions conditions;
+  double attention_factor = 1;  ///< of the framework's attention kernels over the measured ones
   std::array<GroupPlacement, kParallelGroupCount> groups;
   double narrow_weight_bytes = 0;             ///< of the quantised copies of one weight element
   std::span<const RecomputePolicy> policies;  ///< none, selective or full; at most kMaxPolicies
