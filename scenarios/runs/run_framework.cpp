@@ -126,6 +126,10 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
   const std::string notes = lower(notes_text), states = lower(states_text);
   if (has(notes, "gradients reduced in bf16") || has(notes, "fp16 grad accumulation"))
     traits.states.gradient_bytes = 2;
+  if (has(notes, "no gradient-accumulation fusion"))
+    traits.gradient_sink = models::GradientSink::own_kernel;
+  if (has(notes, "torch.compile")) traits.elementwise_traffic = traits.compiled_traffic;
+  if (has(notes, "asynctp")) traits.overlap_tp_backward = true;
   if (has(states, "no fp32 master")) {
     traits.states.master_bytes = 0;
     traits.states.moment_bytes = 4;

@@ -328,7 +328,7 @@ void CalibrationProfile::correct(Prediction& p, ModelKind model, double factor) 
 
 Prediction CalibrationProfile::corrected(Prediction p, const GemmQuery& query) const {
   // The GEMM model itself was given the device's data sheet.
-  if (derived.holds(ModelKind::gemm)) correct(p, ModelKind::gemm, 1);
+  if (derived.holds(ModelKind::gemm)) correct(p, ModelKind::gemm, derived.power);
   if (!adjustments.all().empty())
     adjustments.apply(ModelKind::gemm, group_of(query), query.library,
                       std::log2(size_of(query.shape)), p);
@@ -337,7 +337,8 @@ Prediction CalibrationProfile::corrected(Prediction p, const GemmQuery& query) c
 
 Prediction CalibrationProfile::corrected(Prediction p, const AttentionCall& call,
                                          std::string_view library) const {
-  if (derived.holds(ModelKind::attention)) correct(p, ModelKind::attention, derived.compute);
+  if (derived.holds(ModelKind::attention))
+    correct(p, ModelKind::attention, derived.compute * derived.power);
   if (!adjustments.all().empty())
     adjustments.apply(ModelKind::attention, group_of(call), library, std::log2(size_of(call)), p);
   return p;

@@ -23,6 +23,7 @@ struct Derivation {
   std::string from;         ///< device of the models; empty = the profile's own
   bool models_know = true;  ///< the models hold the device's data sheet and scale by it themselves
   double compute = 1, memory = 1, link = 1;  ///< factors on times where they do not
+  double power = 1;      ///< factor on compute-bound kernels: the power limit holds the clock down
   double log_sigma = 0;  ///< of the step from one device to the other; widens every interval
   std::array<bool, kModelKinds.size()> own{};  ///< models that were fitted to the device after all
   [[nodiscard]] bool holds(ModelKind model) const {

@@ -26,6 +26,10 @@ Estimate estimate(const Prediction& p, double scale) {
   return {p.time_s * scale, relative_error(p), p.basis};
 }
 
+/// Tensor cores take fp16 at bf16's speed. The public fp16 rows of A100 are those of a PCIe part
+/// (their fastest product stays below every bf16 table); bf16's are more, and of the part itself.
+DType kernel_type(DType type) { return type == DType::fp16 ? DType::bf16 : type; }
+
 /// Share of the time that a GEMM's surplus result traffic would take at the data sheet's bandwidth
 /// which adds to the kernel's time; the rest hides behind other tiles. TransformerEngine's wgrad rows
 /// with fp32 accumulation against those without: 0.68-0.78 on B200 (63 shapes), 0.63 on A100 PCIe.
@@ -153,6 +157,9 @@ class CalibratedCost final : public CostModel {
   [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
     return fallback_->attention_factor(generation);
   }
+  [[nodiscard]] double slowest_of(int devices) const override {
+    return conditions_.slowest_of(devices);
+  }
 
   [[nodiscard]] std::string body_json() const override {
     return nlohmann::ordered_json{{"profile", profile_.name},
@@ -204,7 +211,7 @@ class CalibratedCost final : public CostModel {
   [[nodiscard]] Estimate gemm_cost(const Operator& op) const {
     const bool narrow = op.input == DType::fp8_e4m3 || op.input == DType::fp8_e5m2;
     const GemmQuery query{std::get<GemmShape>(op.shape),
-                          narrow ? DType::fp8_e4m3 : op.input,
+                          narrow ? DType::fp8_e4m3 : kernel_type(op.input),
                           narrow ? GemmScaling::per_tensor : GemmScaling::none,
                           op.pass,
                           op.kind == OperatorKind::grouped_gemm,

@@ -3,6 +3,7 @@
 #include "core/data_directory.hpp"
 #include "core/document.hpp"
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,19 @@ double factor_of(const std::optional<Node>& table, std::string_view architecture
   return factor;
 }
 
+/// Quantile of the standard normal for 0.5 <= p < 1, within 4.5e-4 (Abramowitz and Stegun, 26.2.23).
+double normal_quantile(double p) {
+  const double t = std::sqrt(-2 * std::log(1 - p));
+  return t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+}
+
 }  // namespace
+
+double ConditionTable::slowest_of(int devices) const {
+  if (devices <= 1) return 1;
+  return 1 + device_spread * normal_quantile((devices - 0.375) / (devices + 0.25));
+}
 
 Result<ConditionTable> condition_table(std::string_view architecture) {
   auto root = data_directory();
@@ -33,8 +46,13 @@ Result<ConditionTable> condition_table(std::string_view architecture) {
   auto document = Document::read_yaml(*root / "simulator/cost/conditions.yaml");
   if (!document) return fail(std::move(document.error()));
   const Node file = document->root();
-  file.only({"sustained_gemm", "precise_accumulation", "attention"});
+  file.only({"device_spread", "sustained_gemm", "precise_accumulation", "attention"});
   ConditionTable table;
+  const Node spread = file.required("device_spread");
+  spread.only({"value", "source"});
+  if (spread.required("source").text().empty()) spread.error("a spread needs a source");
+  // Processes on processors share one part.
+  if (architecture != "CPU") table.device_spread = spread.required("value").number(0, 0.5);
   table.sustained_gemm = factor_of(file.required("sustained_gemm"), architecture);
   table.precise_accumulation = factor_of(file.required("precise_accumulation"), architecture);
   const Node generations = file.required("attention");

@@ -21,7 +21,12 @@ struct ConditionTable {
   /// of forward passes.
   double precise_accumulation = 1;
   double flash2 = 1, triton = 1;
+  /// Standard deviation of the speed of compute-bound kernels between parts of one kind.
+  double device_spread = 0;
 
+  /// Time of compute-bound kernels on the slowest of `devices` over the mean: all others wait for it.
+  /// Expected maximum of normal deviates (Blom 1958).
+  [[nodiscard]] double slowest_of(int devices) const;
   [[nodiscard]] double attention(AttentionGeneration generation) const {
     switch (generation) {
       case AttentionGeneration::current: break;

@@ -27,6 +27,8 @@ class CostModel {
   [[nodiscard]] virtual std::string body_json() const = 0;
   /// Time of such attention kernels over the ones that the costs stand for.
   [[nodiscard]] virtual double attention_factor(AttentionGeneration) const { return 1; }
+  /// Time of compute-bound kernels on the slowest of so many devices over the mean.
+  [[nodiscard]] virtual double slowest_of(int /*devices*/) const { return 1; }
   /// Device time of one kernel. Finite and positive for every valid operator.
   [[nodiscard]] virtual Estimate operator_cost(const Operator& op) const = 0;
   /// Time of one collective among ranks placed so; zero for a group of one.

@@ -65,6 +65,9 @@ class DatasheetCost final : public CostModel {
   [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
     return efficiencies_.conditions.attention(generation);
   }
+  [[nodiscard]] double slowest_of(int devices) const override {
+    return efficiencies_.conditions.slowest_of(devices);
+  }
 
   [[nodiscard]] std::string body_json() const override {
     const DatasheetEfficiencies& e = efficiencies_;

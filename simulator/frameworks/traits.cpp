@@ -71,6 +71,9 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   }
   traits.host_time_per_kernel_s = read.value("host_time_per_kernel").seconds().value;
   traits.elementwise_traffic = read.number("elementwise_traffic", 1, 10);
+  traits.tp_collective_skew = read.number("tp_collective_skew", 1, 10);
+  const auto compiled = read.optional_value("compiled_traffic");
+  traits.compiled_traffic = compiled ? compiled->number(1, 10) : traits.elementwise_traffic;
   const auto host = [&](std::string_view key) {
     const auto node = read.optional_value(key);
     return node ? node->seconds().value : 0.0;
@@ -143,7 +146,9 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "dp_collective_host_time",
              "gather_copies",
              "reduce_copies",
+             "tp_collective_skew",
              "elementwise_traffic",
+             "compiled_traffic",
              "gradient_accumulation",
              "dummy_weight_gradients",
              "attention_mask_tensor",

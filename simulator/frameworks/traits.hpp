@@ -71,13 +71,17 @@ struct FrameworkTraits {
   double dropout = 0;                  ///< hidden and attention dropout of the framework's defaults
 
   double host_time_per_kernel_s = 0;  ///< CPU time to launch one kernel or collective
-  /// The same for what surrounds one collective in Python (DTensor dispatch, hooks), where nothing
+  /// Time of a tensor-parallel collective inside a step over the measured one, whose ranks start
+  /// together.
+  double tp_collective_skew = 1;
+  /// CPU time of what surrounds one collective in Python (DTensor dispatch, hooks), where nothing
   /// runs beside it.
   double tp_collective_host_s = 0, dp_collective_host_s = 0;
   /// Copies of the whole unit that data parallelism makes around a collective, where nothing runs
   /// beside them: gathered parameters out of the buffer, gradients into it.
   double gather_copies = 0, reduce_copies = 0;
   double elementwise_traffic = 1;  ///< traffic of norms, activations, adds over the fused minimum
+  double compiled_traffic = 1;     ///< the same where blocks are compiled (torch.compile)
   /// ZeRO-1: the optimizer state is shared out within 1 / this of the data-parallel ranks
   /// (Megatron-LM, --num-distributed-optimizer-instances).
   int optimizer_instances = 1;

@@ -39,6 +39,7 @@ class WatchedCost final : public CostModel {
   [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
     return cost_.attention_factor(generation);
   }
+  [[nodiscard]] double slowest_of(int devices) const override { return cost_.slowest_of(devices); }
   [[nodiscard]] Estimate operator_cost(const Operator& op) const override {
     return watch(op, cost_.operator_cost(op));
   }

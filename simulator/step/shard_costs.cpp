@@ -75,6 +75,7 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   UnitContext context;
   context.cost = &cost_;
   context.framework = &framework;
+  context.slowest = cost_.slowest_of(job_.cluster->devices());
   context.attention_factor = cost_.attention_factor(framework.attention_generation);
   context.groups = place_groups(plan, job_.cluster->topology.scale_up_size);
   context.narrow_weight_bytes =

@@ -105,9 +105,9 @@ class Costing {
 
   [[nodiscard]] double factor_of(CostKind kind) const {
     switch (kind) {
-      case CostKind::attention: return context_.attention_factor;
+      case CostKind::gemm: return context_.slowest;
+      case CostKind::attention: return context_.slowest * context_.attention_factor;
       case CostKind::elementwise: return context_.framework->elementwise_traffic;
-      case CostKind::gemm:
       case CostKind::recompute:
       case CostKind::host:
       case CostKind::tp:
@@ -127,6 +127,7 @@ class Costing {
     if (context_.framework->dispatches_once_per_node)
       collective.size = collective.size * copies_per_node(collective.fan_out, placement.nodes());
     Estimate e = context_.cost->collective_cost(collective, placement);
+    if (collective.group == ParallelGroup::tp) e.time_s *= context_.framework->tp_collective_skew;
     const double whole = e.time_s * use.count;
     const double hidden = std::min(whole, beside_s(use));
     e.time_s = whole - hidden * (1 - context_.framework->hidden_cost_fraction);

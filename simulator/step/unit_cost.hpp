@@ -39,6 +39,7 @@ struct UnitCost {
 struct UnitContext {
   const CostModel* cost = nullptr;
   const FrameworkTraits* framework = nullptr;
+  double slowest = 1;           ///< compute-bound kernels of the slowest device over the mean
   double attention_factor = 1;  ///< of the framework's attention kernels over the measured ones
   std::array<GroupPlacement, kParallelGroupCount> groups;
   double narrow_weight_bytes = 0;             ///< of the quantised copies of one weight element
