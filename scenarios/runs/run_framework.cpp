@@ -126,6 +126,8 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
   const std::string notes = lower(notes_text), states = lower(states_text);
   if (has(notes, "gradients reduced in bf16") || has(notes, "fp16 grad accumulation"))
     traits.states.gradient_bytes = 2;
+  // A buffer of the computing type is what backward adds to.
+  if (traits.states.gradient_bytes == 2) traits.states.computed_gradient_bytes = 0;
   if (has(notes, "no gradient-accumulation fusion"))
     traits.gradient_sink = models::GradientSink::own_kernel;
   if (has(notes, "torch.compile")) traits.elementwise_traffic = traits.compiled_traffic;
@@ -145,7 +147,7 @@ MemoryDefinition memory_definition(std::string_view notes_text) {
   // The clause that speaks of memory; other clauses name other figures.
   const auto at = notes.find("memory = ");
   const std::string_view rest = std::string_view(notes).substr(at == std::string::npos ? 0 : at);
-  const std::string_view clause = rest.substr(0, rest.find(';'));
+  const std::string_view clause = at == std::string::npos ? rest : rest.substr(0, rest.find(';'));
   if (has(clause, "last global rank") || has(clause, "last rank")) {
     return MemoryDefinition::allocated_last_rank;
   }
@@ -157,7 +159,7 @@ MemoryDefinition memory_definition(std::string_view notes_text) {
       {"allocated", MemoryDefinition::allocated}, {"reserved", MemoryDefinition::reserved},
       {"torchtitan", MemoryDefinition::reserved}, {"nvidia-smi", MemoryDefinition::device},
       {"occupancy", MemoryDefinition::device},    {"device", MemoryDefinition::device},
-      {"context", MemoryDefinition::device}};
+      {"context", MemoryDefinition::device},      {"gpu memory in use", MemoryDefinition::device}};
   std::size_t first = std::string_view::npos;
   MemoryDefinition meaning = MemoryDefinition::allocated;
   for (const Word& word : kWords) {

@@ -43,6 +43,8 @@ class TraitReader {
 void read_states(const TraitReader& read, FrameworkTraits& traits) {
   traits.states.parameter_bytes = read.number("parameter_bytes", 1, 8);
   traits.states.gradient_bytes = read.number("gradient_bytes", 1, 8);
+  if (const auto kept = read.optional_value("computed_gradient_bytes"))
+    traits.states.computed_gradient_bytes = kept->number(0, 8);
   traits.states.master_bytes = read.number("master_bytes", 0, 8);
   traits.states.moment_bytes = read.number("moment_bytes", 0, 16);
 }
@@ -88,6 +90,12 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.reduce_copies = copies("reduce_copies");
   traits.gradient_sink = static_cast<models::GradientSink>(
       read.value("gradient_accumulation").one_of({"in_gemm", "own_kernel", "handed_on"}));
+  if (const auto context = read.optional_value("context"))
+    traits.context_bytes = context->bytes().value;
+  if (const auto more = read.optional_value("more_communicators"))
+    traits.more_communicators = static_cast<int>(more->integer(0, 100));
+  if (const auto buckets = read.optional_value("buckets"))
+    traits.bucket_bytes = buckets->bytes().value;
   traits.dummy_weight_gradients = read.flag("dummy_weight_gradients");
   traits.attention_mask_tensor = read.flag("attention_mask_tensor");
 }
@@ -111,6 +119,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   traits.overlap_tp_backward = read.flag("overlap_tp_backward");
   traits.overlap_cp = read.flag("overlap_cp");
   traits.overlap_p2p_interleaved = read.flag("overlap_p2p_interleaved");
+  if (const auto split = read.optional_value("splits_experts_unasked"))
+    traits.splits_experts_unasked = split->boolean();
   if (const auto once = read.optional_value("dispatches_once_per_node"))
     traits.dispatches_once_per_node = once->boolean();
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
@@ -149,6 +159,10 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "tp_collective_skew",
              "elementwise_traffic",
              "compiled_traffic",
+             "computed_gradient_bytes",
+             "buckets",
+             "context",
+             "more_communicators",
              "gradient_accumulation",
              "dummy_weight_gradients",
              "attention_mask_tensor",
@@ -164,6 +178,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "overlap_tp_backward",
              "overlap_cp",
              "overlap_p2p_interleaved",
+             "splits_experts_unasked",
              "dispatches_once_per_node",
              "scatter_gather_transfers",
              "hidden_cost_fraction"});

@@ -4,6 +4,7 @@
 #include "core/result.hpp"
 #include "models/rank_graph.hpp"
 #include "simulator/cost/conditions.hpp"
+#include "simulator/memory/constants.hpp"
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/plan/parallel_plan.hpp"
 
@@ -37,6 +38,8 @@ struct FrameworkTraits {
   bool supports_pipeline = true;
   bool supports_context_parallel = true;
   bool supports_expert_parallel = true;
+  /// Without a word about it experts are split over the tensor-parallel ranks like everything else.
+  bool splits_experts_unasked = false;
   std::vector<ZeroStage> zero_stages;  ///< in rising order
   ZeroStage max_zero_with_pipeline = ZeroStage::optimizer;
 
@@ -86,6 +89,9 @@ struct FrameworkTraits {
   /// (Megatron-LM, --num-distributed-optimizer-instances).
   int optimizer_instances = 1;
   models::GradientSink gradient_sink = models::GradientSink::in_gemm;
+  double context_bytes = kContextBytes;
+  int more_communicators = 0;           ///< beyond one for each parallel degree
+  double bucket_bytes = 0;              ///< buckets that data-parallel collectives are copied through
   bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
   bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
 };

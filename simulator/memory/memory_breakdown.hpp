@@ -17,7 +17,7 @@ struct MemoryBreakdown {
   double activations = 0;      ///< kept for backward, all micro-batches in flight
   double transient = 0;        ///< beyond what is kept, at the worst moment
   double gathered = 0;         ///< unsharded parameters and gradients under ZeRO-3 / FSDP
-  double workspace = 0;        ///< GEMM workspaces, dummy weight gradients, masks
+  double workspace = 0;        ///< GEMM workspaces, dummy weight gradients, masks, buckets
   double fragmentation = 0;
   double communication = 0;  ///< NCCL buffers
   double context = 0;        ///< CUDA context and kernels

@@ -6,7 +6,8 @@ StateBytes state_memory(const StateRules& rules, ZeroStage zero, double elements
   const auto sharded_from = [&](ZeroStage first) { return zero >= first ? 1.0 / shards : 1.0; };
   return {
       .parameters = rules.parameter_bytes * elements * sharded_from(ZeroStage::parameters),
-      .gradients = rules.gradient_bytes * elements * sharded_from(ZeroStage::gradients),
+      .gradients = (rules.gradient_bytes + rules.computed_gradient_bytes) * elements *
+                   sharded_from(ZeroStage::gradients),
       .optimizer =
           (rules.master_bytes + rules.moment_bytes) * elements * sharded_from(ZeroStage::optimizer),
   };

@@ -9,6 +9,8 @@ namespace foreplan::simulator {
 struct StateRules {
   double parameter_bytes = 2;  ///< the copy that computes
   double gradient_bytes = 4;
+  /// Kept beside a gradient buffer of another type: what backward wrote, until the next backward.
+  double computed_gradient_bytes = 0;
   double master_bytes = 4;  ///< 0 = the optimizer updates the computing copy
   double moment_bytes = 8;  ///< both Adam moments
 };

@@ -103,6 +103,7 @@ double workspace_bytes(const PlanTerms& t, const StageLayers& layers) {
   }
   if (layers.head) bytes += t.shard.head_dummy_gradient_bytes;
   if (layers.embedding || layers.head) bytes += t.shard.mask_bytes;
+  if (t.plan.dp > 1) bytes += t.framework.bucket_bytes;
   return bytes;
 }
 
@@ -146,8 +147,9 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   memory.fragmentation =
       worst.pooled +
       kFragmentationFraction * (memory.activations + memory.transient + memory.gathered);
-  memory.communication = t.pipeline.communicators * kCommunicatorBytes;
-  memory.context = kContextBytes;
+  memory.communication =
+      (t.pipeline.communicators + t.framework.more_communicators) * kCommunicatorBytes;
+  memory.context = t.framework.context_bytes;
   return memory;
 }
 
