@@ -53,6 +53,7 @@ Json prediction_json(const RunPrediction& p) {
           {"device_total_bytes", p.device_bytes},
           {"usable_bytes", p.usable_bytes},
           {"fits", p.fits()},
+          {"oom_probability", p.report.outlook.oom_probability},
           {"profile", p.profile},
           {"time", describe(p.report.time)},
           {"memory", describe(p.report.memory)}};

@@ -89,6 +89,9 @@ Json describe(const StepReport& report, const Study& study) {
   out["memory"] = describe(report.memory);
   out["usable_memory_bytes"] = usable;
   out["headroom_bytes"] = usable - report.memory.device_total();
+  out["peak_low_bytes"] = report.outlook.low_bytes;
+  out["peak_high_bytes"] = report.outlook.high_bytes;
+  out["oom_probability"] = report.outlook.oom_probability;
   out["stages"] = std::move(stages);
   return out;
 }

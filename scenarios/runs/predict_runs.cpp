@@ -11,9 +11,6 @@ namespace {
 
 using namespace simulator;
 
-/// Share by which a predicted peak may be off: allocator, library workspaces, imbalance.
-constexpr double kMemoryError = 0.06;
-
 double defined_bytes(const MemoryBreakdown& memory, MemoryDefinition definition) {
   switch (definition) {
     case MemoryDefinition::allocated:
@@ -84,8 +81,9 @@ RunPrediction predict(const Study& study, MemoryDefinition definition) {
   p.low_s = p.report.time.low_s;
   p.high_s = p.report.time.high_s;
   p.peak_bytes = reported_bytes(p.report, definition);
-  p.peak_low_bytes = p.peak_bytes * (1 - kMemoryError);
-  p.peak_high_bytes = p.peak_bytes * (1 + kMemoryError);
+  const double scale = p.peak_bytes / p.report.memory.device_total();
+  p.peak_low_bytes = p.report.outlook.low_bytes * scale;
+  p.peak_high_bytes = p.report.outlook.high_bytes * scale;
   p.device_bytes = p.report.memory.device_total();
   p.usable_bytes = study.model().usable_bytes();
   p.profile = study.cost().name();

@@ -90,6 +90,7 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.reduce_copies = copies("reduce_copies");
   traits.gradient_sink = static_cast<models::GradientSink>(
       read.value("gradient_accumulation").one_of({"in_gemm", "own_kernel", "handed_on"}));
+  traits.memory_error = read.number("memory_error", 0.001, 5);
   if (const auto context = read.optional_value("context"))
     traits.context_bytes = context->bytes().value;
   if (const auto more = read.optional_value("more_communicators"))
@@ -161,6 +162,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "compiled_traffic",
              "computed_gradient_bytes",
              "buckets",
+             "memory_error",
              "context",
              "more_communicators",
              "gradient_accumulation",

@@ -89,6 +89,8 @@ struct FrameworkTraits {
   /// (Megatron-LM, --num-distributed-optimizer-instances).
   int optimizer_instances = 1;
   models::GradientSink gradient_sink = models::GradientSink::in_gemm;
+  /// Half-width of the 90 % interval of peak memory, as a fraction.
+  double memory_error = 0.1;
   double context_bytes = kContextBytes;
   int more_communicators = 0;           ///< beyond one for each parallel degree
   double bucket_bytes = 0;              ///< buckets that data-parallel collectives are copied through

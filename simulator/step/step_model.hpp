@@ -9,6 +9,7 @@
 #include "simulator/cost/cost_model.hpp"
 #include "simulator/frameworks/traits.hpp"
 #include "simulator/memory/memory_breakdown.hpp"
+#include "simulator/memory/memory_outlook.hpp"
 #include "simulator/plan/stage_layout.hpp"
 #include "simulator/plan/validity.hpp"
 #include "simulator/step/unit_cost.hpp"
@@ -94,6 +95,7 @@ struct StepReport {
   ParallelPlan plan;
   StepBreakdown time;
   MemoryBreakdown memory;           ///< of the busiest stage
+  MemoryOutlook outlook;            ///< of its device total
   std::vector<StageReport> stages;  ///< all pipeline stages
 };
 
