@@ -154,5 +154,64 @@ TEST_F(OwnMachineTest, ADerivedProfileSaysSoAndIsLessSure) {
   EXPECT_LT(gains[gains.size() / 2], 2.05);
 }
 
+// Oracle: the cube root of dynamic power, a fifth of the limit being static.
+TEST_F(OwnMachineTest, APartWithLessPowerIsDerivedSlower) {
+  DeviceSpec weak = device_;
+  weak.name = "L40S weak";
+  weak.power_w = 0.5 * device_.power_w;
+  const CalibrationProfile derived = derive_profile(base_, weak);
+  const double expected = std::cbrt(0.8 / 0.3);
+  for (const auto& row : gemm_samples(shipped_, kDevice)) {
+    EXPECT_NEAR(derived.predict(row.sample).time_s / base_.predict(row.sample).time_s, expected,
+                1e-6);
+  }
+}
+
+/// A machine of a kind that nobody measured: 1e11 FLOP/s and 20 us, whatever the shape.
+results::MeasurementSet rows_of_a_box(const std::string& device) {
+  results::MeasurementSet own;
+  results::MeasurementOrigin origin;
+  origin.device = device;
+  origin.library = "lib";
+  own.origins = {origin};
+  own.files.resize(1);
+  for (const std::int64_t m : {256, 512, 1024}) {
+    for (const std::int64_t n : {384, 768, 1536}) {
+      for (const std::int64_t k : {256, 1024}) {
+        results::GemmMeasurement row;
+        row.m = m;
+        row.n = n;
+        row.k = k;
+        row.op = results::GemmOperator::linear;
+        row.dtype_in = results::ElementType::fp32;
+        row.layout = results::GemmLayout::tn;
+        row.time = Seconds{2.0 * double(m * n * k) / 1e11 + 20e-6};
+        own.gemm.push_back(row);
+      }
+    }
+  }
+  return own;
+}
+
+TEST_F(OwnMachineTest, AForeignMachineIsFittedToItsOwnFewRows) {
+  DeviceSpec box = device_;
+  box.name = "MyBox";
+  box.architecture = "CPU";
+  const results::MeasurementSet own = rows_of_a_box(box.name);
+  const OwnMachine machine{box, derive_profile(base_, box), catalogue_, shipped_, own};
+  const auto profile = adapt_profile(machine);
+  ASSERT_TRUE(profile) << to_text(profile.error());
+  EXPECT_TRUE(std::any_of(profile->notes.begin(), profile->notes.end(), [](const auto& note) {
+    return note.find("the former is taken") != std::string::npos;
+  }));
+  const auto rows = gemm_samples(own, box.name);
+  ASSERT_EQ(rows.size(), own.gemm.size());
+  for (const auto& row : rows)
+    EXPECT_NEAR(profile->predict(row.sample).time_s / row.sample.time_s, 1, 0.05) << row.label.key;
+  const auto board = judge_adaptation(machine);
+  ASSERT_TRUE(board) << to_text(board.error());
+  EXPECT_LT(board->models().front().median, 0.08);
+}
+
 }  // namespace
 }  // namespace foreplan

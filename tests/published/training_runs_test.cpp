@@ -1,5 +1,5 @@
 // Predictions of published runs do not fall behind. Oracle: the measured times and peaks of
-// results/runs; the figures are those of docs/accuracy.md with a fifth of tolerance.
+// results/runs; the figures are those of docs/accuracy.md with a tenth of tolerance.
 
 #include "core/document_tree.hpp"
 #include "scenarios/runs/score_runs.hpp"
@@ -28,14 +28,14 @@ std::map<std::string, SourceScore> scores_of(const std::string& table) {
   return scores;
 }
 
-constexpr double kTolerance = 1.2;
+constexpr double kTolerance = 1.1;
 
 TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs.csv");
   const std::map<std::string, double> recorded = {
-      {"all", 0.157},           {"llm-foundry", 0.043},
-      {"korthikanti22", 0.024}, {"kempnerforge-mfu", 0.068},
-      {"simumax-b200", 0.089},  {"mlperf-v5.1", 0.094}};
+      {"all", 0.125},           {"llm-foundry", 0.041},  {"korthikanti22", 0.026},
+      {"kempnerforge-mfu", 0.051}, {"simumax-b200", 0.038}, {"mlperf-v5.1", 0.094},
+      {"nemo-24.07", 0.077},    {"bloom-prequel", 0.122}};
   for (const auto& [source, mape] : recorded) {
     EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
   }
@@ -46,8 +46,8 @@ TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
 
 TEST(TrainingRuns, OfOneNodeAndManyAreRankedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs_vtrain.csv");
-  EXPECT_LE(scores.at("vtrain-single").time.mape, kTolerance * 0.085);
-  EXPECT_LE(scores.at("vtrain-multi").time.mape, kTolerance * 0.102);
+  EXPECT_LE(scores.at("vtrain-single").time.mape, kTolerance * 0.078);
+  EXPECT_LE(scores.at("vtrain-multi").time.mape, kTolerance * 0.120);
   EXPECT_GE(scores.at("vtrain-single").regret.rho, 0.9);
   EXPECT_LE(scores.at("vtrain-multi").regret.mean, 0.01);
 }

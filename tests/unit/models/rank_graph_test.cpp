@@ -61,6 +61,27 @@ TEST(LayerOperators, NormsWorkOnTheRanksOwnTokensUnderSequenceParallelism) {
   EXPECT_EQ(rows(false), 8192);
 }
 
+
+// Oracle: every byte of the weight [28672 x 8192] counted by hand.
+TEST(RankGraph, WeightGradientsGoWhereTheFrameworkPutsThem) {
+  RankShape shape = shape_of(1, false);
+  shape.gradient_sink = GradientSink::own_kernel;
+  const RankGraph separate = layer_graph(llama(), llama().layer_kinds[0], shape);
+  EXPECT_DOUBLE_EQ(find(separate, "fc2", Pass::wgrad)->bytes_written.value, 2 * kFfn * kHidden);
+  double added = 0;
+  for (const Operator& op : separate.operators) {
+    if (op.label == "accumulate_gradient") added += op.bytes().value;
+  }
+  // Reads the 16-bit gradient and the fp32 buffer, writes the buffer.
+  EXPECT_DOUBLE_EQ(added, (2 + 4 + 4) * separate.parameters.dense -
+                              (2 + 4 + 4) * 2 * kHidden);  // the norms' weights are not products
+  shape.gradient_sink = GradientSink::handed_on;
+  const RankGraph handed = layer_graph(llama(), llama().layer_kinds[0], shape);
+  EXPECT_EQ(find(handed, "accumulate_gradient", Pass::wgrad), nullptr);
+  const Operator& wgrad = *find(handed, "fc2", Pass::wgrad);
+  EXPECT_DOUBLE_EQ(wgrad.bytes().value, 2 * kTokens * (kFfn + kHidden) + 2 * kFfn * kHidden);
+}
+
 TEST(LayerOperators, TrafficIsEveryOperandOnce) {
   const RankGraph graph = layer_of(llama(), shape_of(1, false));
   const double state = 2 * kTokens * kHidden;

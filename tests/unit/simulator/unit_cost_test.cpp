@@ -146,6 +146,21 @@ TEST_F(UnitCosting, ExposedCollectiveAddsItsTimeToItsKind) {
                    4e-4);
 }
 
+TEST_F(UnitCosting, TensorParallelCollectivesTakeTheirSkew) {
+  framework_.tp_collective_skew = 1.5;
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::tp, Pass::forward)).forward[CostKind::tp],
+                   6e-4);
+  EXPECT_DOUBLE_EQ(costed(with_collective(ParallelGroup::cp, Pass::dgrad)).backward[CostKind::cp],
+                   4e-4);
+}
+
+TEST_F(UnitCosting, ComputeBoundKernelsWaitForTheSlowestDevice) {
+  context_.slowest = 1.1;
+  const UnitCost unit = costed(small_graph());
+  EXPECT_DOUBLE_EQ(unit.forward[CostKind::gemm], 1.1e-3);
+  EXPECT_DOUBLE_EQ(unit.forward[CostKind::elementwise], 1e-4);
+}
+
 TEST_F(UnitCosting, OverlapHidesACollectiveBehindItsOperator) {
   const auto graph = with_collective(ParallelGroup::tp, Pass::dgrad, "fc1");
   EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::tp], 4e-4);  // the framework does not overlap
