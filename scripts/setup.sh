@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh [GROUP...]     GROUP: build, host, test, lint, fuzz; default: all of them
 #
-# `host` is for measuring processors (oneDNN, Open MPI); everything else builds without it.
+# `host` is for measuring (Google Benchmark; oneDNN and Open MPI for processors); everything else
+# builds without it.
 #
 # As root it calls apt-get itself, else through sudo where sudo needs no password. CUDA is not
 # installed; without a toolkit all but GPU measurements builds. Exit code 3 if packages are missing
@@ -12,7 +13,7 @@ set -u
 
 build_packages="g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libyaml-cpp-dev libfmt-dev
   libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
-host_packages="libdnnl-dev libopenmpi-dev openmpi-bin"
+host_packages="libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin"
 test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3"
 lint_packages="python3 clang-format-16 clang-tidy-16"
 fuzz_packages="clang-16 libclang-rt-16-dev"
