@@ -188,7 +188,8 @@ std::string nearest_fit_text(const scenarios::NearestFit& nearest, const Study& 
 
 std::string launch_text(const ParallelPlan& plan, const Study& study) {
   const auto arguments = scenarios::launch_arguments(plan, study);
-  std::string text;
+  std::string text = scenarios::launch_obstacle(plan, study);
+  if (!text.empty()) return "  " + text + '\n';
   std::string line;
   for (const std::string& argument : arguments) {
     constexpr std::size_t kWidth = 96;

@@ -45,9 +45,7 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
   const double contention = t.framework.hidden_cost_fraction;
   // Share of a reduction that one micro-batch bears.
   const double per_micro_batch =
-      t.framework.accumulates_unsharded
-          ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, t.pipeline.micro_batches))
-          : 1.0;
+      t.framework.accumulates_unsharded ? 1.0 / std::max(1.0, t.pipeline.rounds()) : 1.0;
   double exposed = 0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
@@ -67,6 +65,14 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
   return exposed;
 }
 
+/// A forward beside a backward hides the expert-parallel traffic of each behind the compute of the
+/// other (DeepSeek-V3, section 3.2.1).
+double saved_s(const PlanTerms& t, const StageCost& cost) {
+  const double hidden = std::min(cost.forward_ep_s, cost.backward_s - cost.backward_ep_s) +
+                        std::min(cost.backward_ep_s, cost.forward_s - cost.forward_ep_s);
+  return hidden * (1 - t.framework.hidden_cost_fraction);
+}
+
 }  // namespace
 
 double PlanTerms::recomputed_fraction(const StageLayers& layers) const {
@@ -78,7 +84,7 @@ double PlanTerms::recomputed_fraction(const StageLayers& layers) const {
   const int depth = plan.recompute.layers_per_chunk;
   if (depth == 0) return 1;
   const int count = layers.layer_count();
-  return static_cast<double>(std::min(depth * plan.vpp, count)) / count;
+  return static_cast<double>(std::min(depth * pipeline.worked.vpp, count)) / count;
 }
 
 StageTime stage_time(const PlanTerms& t, std::size_t stage) {
@@ -96,10 +102,63 @@ StageTime stage_time(const PlanTerms& t, std::size_t stage) {
   if (t.shards_units()) time.dp_exposed_s = unit_traffic_s(t, layers, recomputed);
   time.forward_s = cost.forward_s;
   time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s;
+  time.weight_s = cost.weight_s;
+  if (t.pipeline.schedule->splits_backward) time.split_s = cost.split_s;
+  if (t.pipeline.schedule->runs_both_ways) time.saved_s = saved_s(t, cost);
   if (t.plan.pp > 1 && !t.pipeline.transfer_hidden) {
     // Activations in and gradients in, once per chunk; sends run beside the receives.
-    time.transfer_s = 2.0 * t.plan.vpp * t.pipeline.transfer_s;
+    time.transfer_s = 2.0 * t.pipeline.worked.vpp * t.pipeline.transfer_s;
   }
+  return time;
+}
+
+ChunkTime chunk_time(const StageTime& stage, int chunks) {
+  const double transfer_s = stage.transfer_s / 2;
+  return {(stage.forward_s + transfer_s) / chunks, (stage.backward_s + transfer_s) / chunks,
+          stage.weight_s / chunks, stage.split_s / chunks, stage.saved_s / chunks};
+}
+
+namespace {
+
+/// Hidden transfers still cost once on the way in and once on the way out of the pipeline.
+double ramp_transfers_s(const PlanTerms& t) {
+  return t.pipeline.transfer_hidden ? 2.0 * (t.plan.pp - 1) * t.pipeline.transfer_s : 0.0;
+}
+
+}  // namespace
+
+PipelineTime pipeline_time(const PlanTerms& t) {
+  // Kept from plan to plan: a search comes here for every one.
+  thread_local std::vector<StageRun> runs;
+  thread_local std::vector<ChunkTime> chunks;
+  runs.clear();
+  chunks.clear();
+  const PipelineSchedule& schedule = *t.pipeline.schedule;
+  PipelineTime time;
+  for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {
+    const StageTime stage = stage_time(t, i);
+    const double total = stage.total_s();
+    if (total > time.busiest_s) {
+      time.busiest_s = total;
+      time.critical = i;
+    }
+    const int repeats = t.pipeline.layout[i].repeats;
+    if (schedule.pipeline_s != nullptr) {
+      const double half = stage.transfer_s / 2;
+      runs.push_back({repeats, stage.forward_s + half, stage.backward_s + half});
+    } else {
+      const ChunkTime chunk = chunk_time(stage, t.pipeline.worked.vpp);
+      chunks.insert(chunks.end(), static_cast<std::size_t>(repeats), chunk);
+    }
+  }
+  if (schedule.pipeline_s != nullptr) {
+    time.ramp_s = ramp_transfers_s(t);
+    time.whole_s = schedule.pipeline_s(t.pipeline.worked, runs) + time.ramp_s;
+    return time;
+  }
+  const double latency_s = t.pipeline.transfer_hidden ? t.pipeline.transfer_s : 0.0;
+  const auto length = t.pipeline.program.run(chunks, latency_s);
+  time.whole_s = t.framework.post_validates_optimizer ? length.longest_stage_s : length.end_s;
   return time;
 }
 
@@ -121,7 +180,7 @@ double exposed_step_traffic_s(const PlanTerms& t) {
     // A later stage ends its last backward before the first stage does, and starts its first
     // forward after it: that time hides its traffic.
     const bool first = t.pipeline.layout[i].stage == 0;
-    const double slack_share = t.pipeline.idle_share;
+    const double slack_share = t.pipeline.slack_share;
     const double kept = 1 - t.framework.hidden_cost_fraction;
     double exposed = reduce + gather;
     if (t.framework.overlap_grad_reduce)
