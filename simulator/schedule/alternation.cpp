@@ -7,52 +7,46 @@ namespace {
 
 constexpr double kNone = -1e300;
 
+void raise(double& most, double value) {
+  if (value > most) most = value;
+}
+
 /// One time of all stages together and of the slowest.
 struct Ring {
   double sum = 0, most = 0;
 };
 
-/// Longest paths that have come down to some stage, by what they may still do below it.
-class Descent {
- public:
-  Descent(int pp, int base, const Ring& forward, const Ring& backward)
-      : pp_(pp), base_(base), forward_(forward), backward_(backward) {}
+/// Time of `warm_up` slots with stages up to `slowest_above_s`, or with one way round all stages.
+double warm_up_s(int warm_up, int base, int pp, double slowest_above_s, const Ring& ring) {
+  const double here = warm_up * slowest_above_s;
+  if (base < pp || warm_up < pp || slowest_above_s == ring.most) return here;
+  // On a stage below one can only wait before the last chunk: there is no way round after it.
+  const int below = std::min(warm_up - pp, base - 1);
+  const double around = ring.sum + below * ring.most + (warm_up - pp - below) * slowest_above_s;
+  return std::max(here, around);
+}
 
-  /// A path may alternate here: `above_s` is the time of the stages above, once.
-  void alternate(double path_s) { open_ = std::max(open_, path_s); }
+/// Longest paths that have come down to some stage, by what they may still do below it.
+struct Descent {
+  double open_s = kNone;       ///< turned neither before nor after alternating
+  double lead_open_s = kNone;  ///< only the way before is still going down
+  double tail_open_s = kNone;  ///< only the way after is
+  double closed_s = kNone;
+
   /// Goes down by stages that take `time_s` together.
   void go_down(double time_s) {
-    open_ += 2 * time_s;
-    lead_open_ += time_s;
-    tail_open_ += time_s;
+    open_s += 2 * time_s;
+    lead_open_s += time_s;
+    tail_open_s += time_s;
   }
-  /// Turns back here with `warm_up` forwards (backwards) at the pace of the slowest so far.
-  void turn(int warm_up, double slowest_forward_s, double slowest_backward_s) {
-    const double lead = warm_up_s(warm_up, slowest_forward_s, forward_);
-    const double tail = warm_up_s(warm_up, slowest_backward_s, backward_);
-    closed_ = std::max({closed_, open_ + lead + tail, lead_open_ + lead, tail_open_ + tail});
-    lead_open_ = std::max(lead_open_, open_ + tail);
-    tail_open_ = std::max(tail_open_, open_ + lead);
+  /// Turns back with a warm-up of `lead_s` before alternating, or of `tail_s` after it.
+  void turn(double lead_s, double tail_s) {
+    raise(closed_s, open_s + lead_s + tail_s);
+    raise(closed_s, lead_open_s + lead_s);
+    raise(closed_s, tail_open_s + tail_s);
+    raise(lead_open_s, open_s + tail_s);
+    raise(tail_open_s, open_s + lead_s);
   }
-  [[nodiscard]] double longest_s() const { return closed_; }
-
- private:
-  [[nodiscard]] double warm_up_s(int warm_up, double slowest_above_s, const Ring& ring) const {
-    const double here = warm_up * slowest_above_s;
-    if (base_ < pp_ || warm_up < pp_) return here;
-    // On a stage below one can only wait before the last chunk: there is no way round after it.
-    const int below = std::min(warm_up - pp_, base_ - 1);
-    const double around = ring.sum + below * ring.most + (warm_up - pp_ - below) * slowest_above_s;
-    return std::max(here, around);
-  }
-
-  int pp_;
-  int base_;
-  Ring forward_, backward_;
-  double open_ = kNone;       ///< neither turned before nor after alternating
-  double lead_open_ = kNone;  ///< only the way before is still going down
-  double tail_open_ = kNone;  ///< only the way after is
-  double closed_ = kNone;
 };
 
 }  // namespace
@@ -62,38 +56,37 @@ double alternation_s(WarmUp warm_up, int pp, int slots, std::span<const StageRun
   for (const StageRun& run : runs) {
     forward.sum += run.count * run.forward_s;
     backward.sum += run.count * run.backward_s;
-    forward.most = std::max(forward.most, run.forward_s);
-    backward.most = std::max(backward.most, run.backward_s);
+    raise(forward.most, run.forward_s);
+    raise(backward.most, run.backward_s);
   }
-  Descent descent(pp, warm_up.base, forward, backward);
+  // No stage above a slowest last one has the time to make it wait: most plans end here.
+  const StageRun& end = runs.back();
+  if (end.forward_s == forward.most && end.backward_s == backward.most)
+    return forward.sum + backward.sum + (slots - 1) * (end.forward_s + end.backward_s);
+
+  Descent descent;
   double above = 0, slowest_forward = 0, slowest_backward = 0;
   int behind = pp;  // stages from here on
   for (const StageRun& run : runs) {
     const double t = run.forward_s + run.backward_s;
-    slowest_forward = std::max(slowest_forward, run.forward_s);
-    slowest_backward = std::max(slowest_backward, run.backward_s);
+    raise(slowest_forward, run.forward_s);
+    raise(slowest_backward, run.backward_s);
     // Within a run every term is linear or convex in the stage: its ends decide, and the first
     // stage whose warm-up leaves anything to alternate.
     const int first = behind - 1, last = behind - run.count;
     const int alternates = std::clamp((slots - 1 - warm_up.base) / warm_up.step, last, first);
-    int at = behind;
-    const auto visit = [&](int stages_behind) {
-      if (stages_behind >= at) return;
-      descent.go_down((at - stages_behind) * t);
-      at = stages_behind;
-      const int warm = std::min(warm_up.of(stages_behind), slots);
-      if (warm < slots) {
-        descent.alternate(above + (first - stages_behind) * t + (slots - warm) * t);
-      }
-      descent.turn(warm, slowest_forward, slowest_backward);
-    };
-    visit(first);
-    visit(alternates);
-    visit(last);
-    above += run.count * t;
-    behind = last;
+    for (const int at : {first, alternates, last}) {
+      if (at >= behind) continue;  // done
+      descent.go_down((behind - at) * t);
+      above += (behind - at) * t;
+      behind = at;
+      const int warm = std::min(warm_up.of(at), slots);
+      if (warm < slots) raise(descent.open_s, above + (slots - warm - 1) * t);
+      descent.turn(warm_up_s(warm, warm_up.base, pp, slowest_forward, forward),
+                   warm_up_s(warm, warm_up.base, pp, slowest_backward, backward));
+    }
   }
-  return descent.longest_s();
+  return descent.closed_s;
 }
 
 }  // namespace foreplan::simulator

@@ -35,10 +35,11 @@ struct PipelineShape {
   friend constexpr bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };
 
-/// Consecutive stages with equal work.
+/// Consecutive stages with equal work. A search makes a few for every plan, so that they start
+/// unset.
 struct StageRun {
-  int count = 1;
-  double forward_s = 0, backward_s = 0;  ///< one micro-batch, all chunks of one stage
+  int count;
+  double forward_s, backward_s;  ///< one micro-batch, all chunks of one stage
 };
 
 /// One schedule. A new one is a file with a constant of this type and a line in schedule.cpp.

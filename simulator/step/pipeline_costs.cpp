@@ -2,7 +2,7 @@
 
 #include "simulator/plan/placement.hpp"
 #include "simulator/schedule/schedule.hpp"
-#include "simulator/step/step_model.hpp"
+#include "simulator/step/stage_terms.hpp"
 
 #include <algorithm>
 
@@ -167,6 +167,8 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
       add_unit(stage, shard.head, 1);
       if (!layout[i].embedding) stage.dense_parameters += shard.tied_table_parameters;
     }
+    if (schedule.chunks_in_flight != nullptr)
+      stage.in_flight = in_flight(schedule, out.worked, layout[i].stage);
     const double dense = stage.dense_parameters, expert = stage.expert_parameters;
     stage.reduce_s = traffic.time_s(CollectiveKind::all_reduce, rules.gradient_bytes * dense,
                                     rules.gradient_bytes * expert);

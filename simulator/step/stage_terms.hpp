@@ -53,6 +53,12 @@ struct PipelineTime {
 /// Update of the largest shard, and the gradient norm.
 [[nodiscard]] double optimizer_step_s(const PlanTerms& terms);
 
+/// Micro-batches whose activations a stage holds, by the schedule's closed form.
+[[nodiscard]] inline double in_flight(const PipelineSchedule& schedule, const PipelineShape& worked,
+                                      int stage) {
+  return static_cast<double>(schedule.chunks_in_flight(worked, stage)) / worked.vpp;
+}
+
 /// Bytes that a stage keeps for one chunk's backward, and for its weight gradient where that is put
 /// off.
 struct ChunkBytes {

@@ -118,50 +118,6 @@ ChunkTime chunk_time(const StageTime& stage, int chunks) {
           stage.weight_s / chunks, stage.split_s / chunks, stage.saved_s / chunks};
 }
 
-namespace {
-
-/// Hidden transfers still cost once on the way in and once on the way out of the pipeline.
-double ramp_transfers_s(const PlanTerms& t) {
-  return t.pipeline.transfer_hidden ? 2.0 * (t.plan.pp - 1) * t.pipeline.transfer_s : 0.0;
-}
-
-}  // namespace
-
-PipelineTime pipeline_time(const PlanTerms& t) {
-  // Kept from plan to plan: a search comes here for every one.
-  thread_local std::vector<StageRun> runs;
-  thread_local std::vector<ChunkTime> chunks;
-  runs.clear();
-  chunks.clear();
-  const PipelineSchedule& schedule = *t.pipeline.schedule;
-  PipelineTime time;
-  for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {
-    const StageTime stage = stage_time(t, i);
-    const double total = stage.total_s();
-    if (total > time.busiest_s) {
-      time.busiest_s = total;
-      time.critical = i;
-    }
-    const int repeats = t.pipeline.layout[i].repeats;
-    if (schedule.pipeline_s != nullptr) {
-      const double half = stage.transfer_s / 2;
-      runs.push_back({repeats, stage.forward_s + half, stage.backward_s + half});
-    } else {
-      const ChunkTime chunk = chunk_time(stage, t.pipeline.worked.vpp);
-      chunks.insert(chunks.end(), static_cast<std::size_t>(repeats), chunk);
-    }
-  }
-  if (schedule.pipeline_s != nullptr) {
-    time.ramp_s = ramp_transfers_s(t);
-    time.whole_s = schedule.pipeline_s(t.pipeline.worked, runs) + time.ramp_s;
-    return time;
-  }
-  const double latency_s = t.pipeline.transfer_hidden ? t.pipeline.transfer_s : 0.0;
-  const auto length = t.pipeline.program.run(chunks, latency_s);
-  time.whole_s = t.framework.post_validates_optimizer ? length.longest_stage_s : length.end_s;
-  return time;
-}
-
 double exposed_step_traffic_s(const PlanTerms& t) {
   double worst = 0;
   double earlier_forward = 0, earlier_backward = 0;  // work of the stages before this one

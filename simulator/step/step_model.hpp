@@ -36,7 +36,10 @@ struct ShardCosts {
 
 /// One entry of the stage layout, costed.
 struct StageCost {
-  double forward_s = 0, backward_s = 0;        ///< per micro-batch, all chunks, nothing recomputed
+  double forward_s = 0, backward_s = 0;  ///< per micro-batch, all chunks, nothing recomputed
+  /// Micro-batches whose activations the first of the stages holds, where the schedule has a closed
+  /// form.
+  double in_flight = 0;
   double weight_s = 0, split_s = 0;            ///< as in UnitCost
   double forward_ep_s = 0, backward_ep_s = 0;  ///< of both, exposed expert-parallel traffic
   double dense_parameters = 0, expert_parameters = 0, fp8_copy_bytes = 0;

@@ -70,7 +70,7 @@ double closed_form(const PipelineSchedule& schedule, const PipelineShape& shape,
                    const StageTimes& times) {
   std::vector<StageRun> runs;
   for (const auto& chunks : times) {
-    StageRun run;
+    StageRun run{1, 0, 0};
     for (const ChunkTime& chunk : chunks) {
       run.forward_s += chunk.forward_s;
       run.backward_s += chunk.backward_s;
