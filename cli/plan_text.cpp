@@ -105,9 +105,10 @@ std::string headline_text(const StepReport& report, const Study& study) {
   text += "  rests on    " + basis_text(time.cost) + '\n';
   text += fmt::format("  memory      {} GiB of {} GiB usable, {} GiB free\n", gib(peak),
                       gib(usable), gib(usable - peak));
-  text += fmt::format("              90 % interval {} to {} GiB; out of memory with a chance of {}\n",
-                      gib(report.outlook.low_bytes), gib(report.outlook.high_bytes),
-                      percent(report.outlook.oom_probability));
+  text +=
+      fmt::format("              90 % interval {} to {} GiB; out of memory with a chance of {}\n",
+                  gib(report.outlook.low_bytes), gib(report.outlook.high_bytes),
+                  percent(report.outlook.oom_probability));
   return text;
 }
 

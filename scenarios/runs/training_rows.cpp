@@ -178,7 +178,8 @@ class RowReader {
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
-    if (framework->splits_experts_unasked) settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
+    if (framework->splits_experts_unasked)
+      settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
     auto schedule = schedule_named_in(row_.text("framework"), *plan);
     if (!schedule) return tl::unexpected(std::move(schedule.error()));
     plan->schedule = *schedule;

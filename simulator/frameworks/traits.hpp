@@ -96,8 +96,8 @@ struct FrameworkTraits {
   /// Half-width of the 90 % interval of peak memory, as a fraction.
   double memory_error = 0.1;
   double context_bytes = kContextBytes;
-  int more_communicators = 0;           ///< beyond one for each parallel degree
-  double bucket_bytes = 0;              ///< buckets that data-parallel collectives are copied through
+  int more_communicators = 0;  ///< beyond one for each parallel degree
+  double bucket_bytes = 0;     ///< buckets that data-parallel collectives are copied through
   bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
   bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
 };

@@ -15,10 +15,10 @@ struct StepTraffic {
   bool by_bucket = false;  ///< a chunk's traffic goes bucket by bucket, beside its own pass
 };
 
-/// Interleaved chunks are ready one after the other, a group of micro-batches apart (Narayanan et al.
-/// 2021, figure 4): all but one chunk's traffic has that long to hide. The last chunk's hides beside
-/// its own pass if it goes bucket by bucket (Megatron-LM: on the first stage only; elsewhere a chunk
-/// is one bucket).
+/// Interleaved chunks are ready one after the other, a group of micro-batches apart (Narayanan et
+/// al. 2021, figure 4): all but one chunk's traffic has that long to hide. The last chunk's hides
+/// beside its own pass if it goes bucket by bucket (Megatron-LM: on the first stage only; elsewhere
+/// a chunk is one bucket).
 double hidden_step_traffic_s(const PlanTerms& t, const StepTraffic& traffic) {
   const double chunk_traffic = traffic.traffic_s / t.plan.vpp;
   const double group = static_cast<double>(
