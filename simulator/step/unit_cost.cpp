@@ -199,9 +199,10 @@ double weight_operand_bytes(const RankGraph& graph) {
   double bytes = 0;
   for (const Operator& op : graph.operators) {
     if (op.pass != Pass::wgrad) continue;
-    const auto& gemm = std::get<GemmShape>(op.shape);
-    bytes += bytes_per_element(op.input) * static_cast<double>(gemm.batch * gemm.k) *
-             static_cast<double>(gemm.m + gemm.n);
+    const auto* gemm = std::get_if<GemmShape>(&op.shape);
+    if (gemm == nullptr) continue;  // adds what a product wrote to the gradient buffer
+    bytes += bytes_per_element(op.input) * static_cast<double>(gemm->batch * gemm->k) *
+             static_cast<double>(gemm->m + gemm->n);
   }
   return bytes;
 }
