@@ -4,6 +4,7 @@
 #include "cli/terminal.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/launch.hpp"
+#include "simulator/schedule/schedule.hpp"
 
 #include <fmt/format.h>
 
@@ -57,6 +58,14 @@ std::string bar(double fraction) {
   return std::string(length, '#');
 }
 
+/// The degrees, and the pipeline schedule where it is not the one that they imply.
+std::string label_of(const ParallelPlan& plan) {
+  std::string text = to_text(plan);
+  if (plan.schedule != default_schedule(plan.vpp))
+    text += fmt::format(" {}", schedule_of(plan).name);
+  return text;
+}
+
 }  // namespace
 
 std::string question_text(const Study& study) {
@@ -85,7 +94,7 @@ std::string headline_text(const StepReport& report, const Study& study) {
   const StepBreakdown& time = report.time;
   const double usable = study.model().usable_bytes();
   const double peak = report.memory.device_total();
-  std::string text = fmt::format("  {}\n", styled(to_text(report.plan), Style::title));
+  std::string text = fmt::format("  {}\n", styled(label_of(report.plan), Style::title));
   text += fmt::format("  step time   {} (90 % interval {} to {})\n", seconds(time.step_time_s),
                       seconds(time.low_s), seconds(time.high_s));
   text += fmt::format("  throughput  {:.0f} tokens/s/GPU, {} tokens/s\n", time.tokens_per_s_per_gpu,
@@ -96,9 +105,10 @@ std::string headline_text(const StepReport& report, const Study& study) {
   text += "  rests on    " + basis_text(time.cost) + '\n';
   text += fmt::format("  memory      {} GiB of {} GiB usable, {} GiB free\n", gib(peak),
                       gib(usable), gib(usable - peak));
-  text += fmt::format("              90 % interval {} to {} GiB; out of memory with a chance of {}\n",
-                      gib(report.outlook.low_bytes), gib(report.outlook.high_bytes),
-                      percent(report.outlook.oom_probability));
+  text +=
+      fmt::format("              90 % interval {} to {} GiB; out of memory with a chance of {}\n",
+                  gib(report.outlook.low_bytes), gib(report.outlook.high_bytes),
+                  percent(report.outlook.oom_probability));
   return text;
 }
 
@@ -162,7 +172,7 @@ std::string comparison_text(const StepReport& best, const StepReport& other) {
   }
   std::sort(deltas.begin(), deltas.end(),
             [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
-  std::string text = fmt::format("  {}\n  is {} slower ({})", to_text(other.plan),
+  std::string text = fmt::format("  {}\n  is {} slower ({})", label_of(other.plan),
                                  seconds(difference), percent(difference / best.time.step_time_s));
   if (deltas.size() > 4) deltas.resize(4);
   for (std::size_t i = 0; i < deltas.size(); ++i) {
@@ -188,7 +198,8 @@ std::string nearest_fit_text(const scenarios::NearestFit& nearest, const Study& 
 
 std::string launch_text(const ParallelPlan& plan, const Study& study) {
   const auto arguments = scenarios::launch_arguments(plan, study);
-  std::string text;
+  std::string text = scenarios::launch_obstacle(plan, study);
+  if (!text.empty()) return "  " + text + '\n';
   std::string line;
   for (const std::string& argument : arguments) {
     constexpr std::size_t kWidth = 96;
@@ -206,7 +217,7 @@ std::string plan_table(const std::vector<StepReport>& reports, const Study& stud
   int number = 0;
   for (const StepReport& report : reports) {
     const double peak = report.memory.device_total();
-    std::string label = to_text(report.plan);
+    std::string label = label_of(report.plan);
     if (study.model().frameworks().size() > 1)
       label += " " + study.model().frameworks()[report.plan.framework].name;
     table.add({std::to_string(++number), label, seconds(report.time.step_time_s),

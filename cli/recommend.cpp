@@ -108,6 +108,8 @@ Json answer_json(const Found& found, const Study& study,
   if (!found.top.empty()) {
     out["best"] = scenarios::describe(found.top.front(), study);
     out["launch_arguments"] = scenarios::launch_arguments(found.top.front().plan, study);
+    if (std::string why = scenarios::launch_obstacle(found.top.front().plan, study); !why.empty())
+      out["launch_obstacle"] = std::move(why);
     Json top = Json::array();
     for (const StepReport& report : found.top) top.push_back(scenarios::describe(report, study));
     out["top"] = std::move(top);

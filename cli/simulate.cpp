@@ -22,12 +22,8 @@ using Json = nlohmann::ordered_json;
 std::string obstacle(const ParallelPlan& plan, const Study& study) {
   const Job& job = study.model().job();
   if (const Rule rule = violated(plan, job); rule != Rule::none) return explain(rule, plan, job);
-  const auto rounds = static_cast<int>(micro_batches(plan, job.training));
-  const PipelineSchedule& schedule = *schedules()[plan.schedule];
-  if (!schedule.supports({plan.pp, plan.vpp, rounds})) {
-    return fmt::format("schedule: {} does not run with pp = {}, vpp = {}, {} micro-batches ({})",
-                       schedule.name, plan.pp, plan.vpp, rounds, schedule.summary);
-  }
+  std::string schedule = schedule_obstacle(plan, micro_batches(plan, job.training));
+  if (!schedule.empty()) return schedule;
   return refusal(study.model().frameworks()[plan.framework], plan, *job.model);
 }
 

@@ -1,5 +1,7 @@
 #include "scenarios/launch.hpp"
 
+#include "simulator/schedule/schedule.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -98,6 +100,33 @@ Arguments megatron(const ParallelPlan& plan, const Study& study) {
   return out;
 }
 
+/// What torch.distributed.pipelining (get_schedule_class) calls a schedule; empty = it has none.
+std::string_view torch_schedule(const ParallelPlan& plan) {
+  const std::string_view name = schedule_of(plan).name;
+  if (name == "1f1b") return "1F1B";
+  if (name == "gpipe") return "GPipe";
+  if (name == "interleaved") return "Interleaved1F1B";
+  // A schedule of several stages per rank: torchtitan refuses to run it with one.
+  if (name == "zb-h1" && plan.vpp > 1) return "InterleavedZeroBubble";
+  if (name == "zbv") return "ZBVZeroBubble";
+  if (name == "dualpipev") return "DualPipeV";
+  return {};
+}
+
+/// Megatron-LM, core/pipeline_parallel/schedules.py: with a pipeline, get_forward_backward_func
+/// knows 1F1B with and without interleaving.
+bool megatron_has(const PipelineSchedule& schedule) {
+  return schedule.name == "1f1b" || schedule.name == "interleaved";
+}
+
+/// Who runs a schedule that a framework doesn't have.
+std::string_view runs_elsewhere(const ParallelPlan& plan) {
+  const std::string_view name = schedule_of(plan).name;
+  if (name == "dualpipe") return "DeepSeek's DualPipe library runs it";
+  if (!torch_schedule(plan).empty()) return "torchtitan runs it";
+  return "the zero-bubble fork of Megatron-LM (sail-sg/zero-bubble-pipeline-parallelism) runs it";
+}
+
 /// torchtitan, torchtitan/config.
 Arguments torchtitan(const ParallelPlan& plan, const Study& study) {
   const Scenario& s = study.scenario();
@@ -111,8 +140,7 @@ Arguments torchtitan(const ParallelPlan& plan, const Study& study) {
                    fmt::format("--training.global_batch_size {}", s.training.global_batch),
                    fmt::format("--training.seq_len {}", s.training.sequence_length)};
   if (plan.pp > 1) {
-    out.push_back(fmt::format("--parallelism.pipeline_parallel_schedule {}",
-                              plan.vpp > 1 ? "Interleaved1F1B" : "1F1B"));
+    out.push_back(fmt::format("--parallelism.pipeline_parallel_schedule {}", torch_schedule(plan)));
   }
   if (plan.ep > 1) out.push_back(fmt::format("--parallelism.expert_parallel_degree {}", plan.ep));
   if (has_experts(s.model) && plan.etp > 1) {
@@ -132,9 +160,27 @@ Arguments torchtitan(const ParallelPlan& plan, const Study& study) {
 
 std::vector<std::string> launch_arguments(const ParallelPlan& plan, const Study& study) {
   const std::string& framework = study.model().frameworks()[plan.framework].name;
+  if (!launch_obstacle(plan, study).empty()) return {};
   if (framework == "megatron-core") return megatron(plan, study);
   if (framework == "torchtitan") return torchtitan(plan, study);
   return {};
+}
+
+std::string launch_obstacle(const ParallelPlan& plan, const Study& study) {
+  if (plan.pp == 1) return {};
+  const std::string& framework = study.model().frameworks()[plan.framework].name;
+  const PipelineSchedule& schedule = schedule_of(plan);
+  std::string_view has;
+  if (framework == "megatron-core" && !megatron_has(schedule)) {
+    has = "Megatron-LM pipelines with 1F1B, interleaved or not, alone";
+  } else if (framework == "torchtitan" && torch_schedule(plan).empty()) {
+    has =
+        "torch.distributed.pipelining has GPipe, 1F1B, Interleaved1F1B, ZBVZeroBubble, DualPipeV "
+        "and, with vpp > 1, InterleavedZeroBubble";
+  }
+  if (has.empty()) return {};
+  return fmt::format("no arguments for schedule {}: {}; {}", schedule.name, has,
+                     runs_elsewhere(plan));
 }
 
 }  // namespace foreplan::scenarios

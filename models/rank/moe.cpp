@@ -106,9 +106,9 @@ class RoutedExperts {
 
   /// Tokens to their experts' ranks, or back: each in as many copies as experts were chosen.
   void tokens_to_experts(Pass pass) {
-    builder_.exposed(
-        pass, Part::permute,
-        {CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_), static_cast<int>(moe_.top_k)});
+    builder_.exposed(pass, Part::permute,
+                     {CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_),
+                      static_cast<int>(moe_.top_k)});
   }
 
   /// Counts, tokens and probabilities go to the experts' ranks; the gradients of tokens and

@@ -7,6 +7,7 @@
 #include "scenarios/jobs/megatron_job.hpp"
 #include "scenarios/runs/readers.hpp"
 #include "scenarios/study.hpp"
+#include "simulator/schedule/schedule.hpp"
 
 #include <fmt/format.h>
 
@@ -67,7 +68,11 @@ OrReason<Scenario> scenario_on(const std::vector<LaunchArgument>& arguments, con
 /// of it. Empty for a plan that cannot be.
 std::optional<double> steady_error(const Scenario& scenario, double steady_bytes) {
   const simulator::Job job{&scenario.model, &scenario.cluster, scenario.training};
-  if (violated(*scenario.plan, job) != simulator::Rule::none) return std::nullopt;
+  const simulator::ParallelPlan& plan = *scenario.plan;
+  if (violated(plan, job) != simulator::Rule::none ||
+      !schedule_runs(plan, micro_batches(plan, scenario.training))) {
+    return std::nullopt;
+  }
   const auto study = Study::make(scenario);
   if (!study) return std::nullopt;
   const auto memory = study->model().explain(*study->scenario().plan).stages.back().memory;

@@ -2,6 +2,7 @@
 #include "scenarios/runs/score_runs.hpp"
 #include "scenarios/study.hpp"
 #include "simulator/plan/validity.hpp"
+#include "simulator/schedule/schedule.hpp"
 
 #include <algorithm>
 #include <map>
@@ -71,6 +72,8 @@ std::string refusal_of(const Scenario& s) {
   const Job job{&s.model, &s.cluster, s.training};
   const Rule rule = violated(*s.plan, job);
   if (rule != Rule::none) return explain(rule, *s.plan, job);
+  std::string obstacle = schedule_obstacle(*s.plan, micro_batches(*s.plan, s.training));
+  if (!obstacle.empty()) return obstacle;
   return refusal(s.frameworks[s.plan->framework], *s.plan, s.model);
 }
 

@@ -103,14 +103,26 @@ ZeroStage zero_of(RunRow& row, const simulator::FrameworkTraits& framework, int 
   return shards == 1 && !has ? known.front() : stage;
 }
 
+/// What tables of runs call schedules. ZB-1p and ZB-2p are searched for by their authors under the
+/// memory of ZB-H1 and ZB-H2, and come out as those where the three parts of a layer's work take
+/// about equally long (Qi et al. 2024, section 5).
+struct ScheduleName {
+  std::string_view written, ours;
+};
+constexpr ScheduleName kScheduleNames[] = {
+    {"1F1B", "1f1b"},         {"1F1B-I", "interleaved"},  {"1f1b-interleaved", "interleaved"},
+    {"ZB-1p", "zb-h1"},       {"ZB-2p", "zb-h2"},         {"ZB-V", "zbv"},
+    {"DualPipe", "dualpipe"}, {"DualPipeV", "dualpipev"},
+};
+
 /// The schedule that the framework's text names ("schedule=ZB-1p").
-OrReason<std::uint8_t> schedule_of(std::string_view framework, const ParallelPlan& plan) {
+OrReason<std::uint8_t> schedule_named_in(std::string_view framework, const ParallelPlan& plan) {
   const auto at = framework.find("schedule=");
   std::string_view wanted = plan.vpp > 1 ? "interleaved" : "1f1b";
   if (at != std::string_view::npos) {
-    const std::string_view name = framework.substr(at + 9);
-    if (name != "1F1B" && name != "1f1b" && name != "1F1B-I" && name != "1f1b-interleaved") {
-      wanted = name;
+    wanted = framework.substr(at + 9);
+    for (const auto& [written, ours] : kScheduleNames) {
+      if (wanted == written) wanted = ours;
     }
   }
   const int found = simulator::schedule_named(wanted);
@@ -166,8 +178,9 @@ class RowReader {
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
-    if (framework->splits_experts_unasked) settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
-    auto schedule = schedule_of(row_.text("framework"), *plan);
+    if (framework->splits_experts_unasked)
+      settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
+    auto schedule = schedule_named_in(row_.text("framework"), *plan);
     if (!schedule) return tl::unexpected(std::move(schedule.error()));
     plan->schedule = *schedule;
     return read_policies(run, *plan, std::move(*framework));

@@ -22,10 +22,10 @@ double peak_of(const DeviceSpec& d) {
   return d.peak(DType::fp16).value_or(FlopsPerSecond{0}).value;
 }
 
-/// How much slower compute-bound kernels run on a part with less power per FLOP of its data sheet than
-/// the measured part of the same family, which its own limit holds at the full clock's edge: dynamic
-/// power goes with clock and squared voltage, voltage with clock, so the clock with the cube root.
-/// A fifth of the limit is static. Gives 1.16 for a 500 W H100 and 1.13 for a PCIe A100.
+/// How much slower compute-bound kernels run on a part with less power per FLOP of its data sheet
+/// than the measured part of the same family, which its own limit holds at the full clock's edge:
+/// dynamic power goes with clock and squared voltage, voltage with clock, so the clock with the
+/// cube root. A fifth of the limit is static. Gives 1.16 for a 500 W H100 and 1.13 for a PCIe A100.
 double power_factor(const DeviceSpec& from, const DeviceSpec& to) {
   constexpr double kStaticShare = 0.2;
   if (kernel_family(from) != kernel_family(to) || from.power_w <= 0 || to.power_w <= 0) return 1;
@@ -161,7 +161,8 @@ struct Contest {
 
 std::string told(ModelKind model, std::int64_t rows, const Contest& contest) {
   return fmt::format(
-      "{}: on new shapes a fit to {} rows of its own errs by {:.1f} %, the adjusted prior by {:.1f} "
+      "{}: on new shapes a fit to {} rows of its own errs by {:.1f} %, the adjusted prior by "
+      "{:.1f} "
       "%; the {} is taken",
       name(model), rows, 100 * contest.own, 100 * contest.adjusted,
       contest.own_wins() ? "former" : "latter");
@@ -178,7 +179,8 @@ Result<std::map<ModelKind, Contest>> foreign_models(const OwnMachine& machine, c
     scope.models = {model};
     std::vector<double> alone, adjusted;
     for (int fold = 0; fold < kFolds; ++fold) {
-      auto fitted = fit_profile(machine.device, machine.catalogue, machine.own, {fold, kFolds}, scope);
+      auto fitted =
+          fit_profile(machine.device, machine.catalogue, machine.own, {fold, kFolds}, scope);
       if (!fitted) return fail(std::move(fitted.error()));
       add_held_out_errors(own, *fitted, model, fold, alone);
       add_held_out_errors(own, adjusted_without(own, machine.base, fold), model, fold, adjusted);

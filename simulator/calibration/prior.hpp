@@ -37,9 +37,9 @@ struct OwnMachine {
 /// also fitted to them alone, with the shipped rows of its device counting as a sister device's;
 /// that fit replaces the adjusted base where it predicts the fifth of the shapes that neither had
 /// seen better, in the median. So neither few rows nor many make a model worse than the base by
-/// more than what that fifth cannot tell. Where the shipped rows know nothing of the machine's kind,
-/// `kFewestForeignRows` rows alone are tried instead, over all fifths. `notes` say what moved, by how much, and what was fitted
-/// anew. Fails as `fit_profile` does.
+/// more than what that fifth cannot tell. Where the shipped rows know nothing of the machine's
+/// kind, `kFewestForeignRows` rows alone are tried instead, over all fifths. `notes` say what
+/// moved, by how much, and what was fitted anew. Fails as `fit_profile` does.
 [[nodiscard]] Result<CalibrationProfile> adapt_profile(const OwnMachine& machine);
 
 /// The own rows, each scored by what `adapt_profile` makes of the other four fifths of the shapes.

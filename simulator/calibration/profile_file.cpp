@@ -51,14 +51,14 @@ GroupScore score_from(const Json& j) {
 }
 
 Json derivation_json(const Derivation& d) {
-  return {{"from", d.from},       {"models_know", d.models_know},
-          {"compute", d.compute}, {"memory", d.memory},
-          {"link", d.link},       {"power", d.power},
+  return {{"from", d.from},           {"models_know", d.models_know},
+          {"compute", d.compute},     {"memory", d.memory},
+          {"link", d.link},           {"power", d.power},
           {"log_sigma", d.log_sigma}, {"own", d.own}};
 }
 
 Derivation derivation_from(const Json& j) {
-  return {j.at("from"), j.at("models_know"), j.at("compute"), j.at("memory"),
+  return {j.at("from"), j.at("models_know"),   j.at("compute"),   j.at("memory"),
           j.at("link"), j.value("power", 1.0), j.at("log_sigma"), j.at("own")};
 }
 

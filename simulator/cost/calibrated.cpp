@@ -31,8 +31,9 @@ Estimate estimate(const Prediction& p, double scale) {
 DType kernel_type(DType type) { return type == DType::fp16 ? DType::bf16 : type; }
 
 /// Share of the time that a GEMM's surplus result traffic would take at the data sheet's bandwidth
-/// which adds to the kernel's time; the rest hides behind other tiles. TransformerEngine's wgrad rows
-/// with fp32 accumulation against those without: 0.68-0.78 on B200 (63 shapes), 0.63 on A100 PCIe.
+/// which adds to the kernel's time; the rest hides behind other tiles. TransformerEngine's wgrad
+/// rows with fp32 accumulation against those without: 0.68-0.78 on B200 (63 shapes), 0.63 on A100
+/// PCIe.
 constexpr double kExposedResult = 0.65;
 
 bool answered(const Prediction& p) { return std::isfinite(p.time_s) && p.time_s > 0; }
@@ -112,9 +113,7 @@ class CalibratedCost final : public CostModel {
  public:
   CalibratedCost(const ClusterSpec& cluster, CalibrationProfile profile,
                  std::unique_ptr<CostModel> fallback, const ConditionTable& conditions)
-      : profile_(std::move(profile)),
-        fallback_(std::move(fallback)),
-        conditions_(conditions) {
+      : profile_(std::move(profile)), fallback_(std::move(fallback)), conditions_(conditions) {
     const DeviceSpec& fitted = profile_.device;
     const auto ratio = [](double from, double to) { return from > 0 && to > 0 ? from / to : 1.0; };
     const auto peak = [](const DeviceSpec& d) {
@@ -226,8 +225,8 @@ class CalibratedCost final : public CostModel {
     return e;
   }
 
-  /// Time of moving more of the result than the measured kernels do, which write it once, in 16 bits
-  /// from narrower operands: an fp32 result, and one that is added to what the buffer holds.
+  /// Time of moving more of the result than the measured kernels do, which write it once, in 16
+  /// bits from narrower operands: an fp32 result, and one that is added to what the buffer holds.
   [[nodiscard]] double result_time_s(const Operator& op) const {
     const auto& s = std::get<GemmShape>(op.shape);
     const double batch = static_cast<double>(s.batch), m = static_cast<double>(s.m),

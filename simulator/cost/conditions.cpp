@@ -26,7 +26,8 @@ double factor_of(const std::optional<Node>& table, std::string_view architecture
   return factor;
 }
 
-/// Quantile of the standard normal for 0.5 <= p < 1, within 4.5e-4 (Abramowitz and Stegun, 26.2.23).
+/// Quantile of the standard normal for 0.5 <= p < 1, within 4.5e-4 (Abramowitz and
+/// Stegun, 26.2.23).
 double normal_quantile(double p) {
   const double t = std::sqrt(-2 * std::log(1 - p));
   return t - (2.515517 + t * (0.802853 + t * 0.010328)) /

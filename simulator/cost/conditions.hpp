@@ -17,15 +17,15 @@ enum class AttentionGeneration : std::uint8_t { current, flash2, triton };
 struct ConditionTable {
   /// Microbenchmarks end before a power limit lowers the clock; where costs rest on them.
   double sustained_gemm = 1;
-  /// FP8 GEMMs of backward passes, which trainers run with accumulators in full precision, over those
-  /// of forward passes.
+  /// FP8 GEMMs of backward passes, which trainers run with accumulators in full precision, over
+  /// those of forward passes.
   double precise_accumulation = 1;
   double flash2 = 1, triton = 1;
   /// Standard deviation of the speed of compute-bound kernels between parts of one kind.
   double device_spread = 0;
 
-  /// Time of compute-bound kernels on the slowest of `devices` over the mean: all others wait for it.
-  /// Expected maximum of normal deviates (Blom 1958).
+  /// Time of compute-bound kernels on the slowest of `devices` over the mean: all others wait for
+  /// it. Expected maximum of normal deviates (Blom 1958).
   [[nodiscard]] double slowest_of(int devices) const;
   [[nodiscard]] double attention(AttentionGeneration generation) const {
     switch (generation) {

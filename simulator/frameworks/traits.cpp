@@ -126,6 +126,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
     traits.dispatches_once_per_node = once->boolean();
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
+  const auto validates = read.optional_value("post_validates_optimizer");
+  traits.post_validates_optimizer = validates && validates->boolean();
 }
 
 }  // namespace
@@ -183,6 +185,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "splits_experts_unasked",
              "dispatches_once_per_node",
              "scatter_gather_transfers",
+             "post_validates_optimizer",
              "hidden_cost_fraction"});
   FrameworkTraits traits;
   traits.name = root.required("name").text();

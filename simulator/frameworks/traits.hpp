@@ -58,6 +58,10 @@ struct FrameworkTraits {
   /// Experts' tokens cross the network once per node and spread over the scale-up links there
   /// (DeepEP), instead of once per expert.
   bool dispatches_once_per_node = false;
+  /// A stage updates its parameters before the others have ended the step, and takes the update
+  /// back if the gradient norm turns out to need it: consecutive steps close up (Qi et al. 2024,
+  /// section 4).
+  bool post_validates_optimizer = false;
   /// Stage-to-stage transfers run beside compute when the schedule is interleaved.
   bool overlap_p2p_interleaved = true;
   /// Without sequence parallelism each TP rank sends its share of the hidden state to the next
@@ -92,8 +96,8 @@ struct FrameworkTraits {
   /// Half-width of the 90 % interval of peak memory, as a fraction.
   double memory_error = 0.1;
   double context_bytes = kContextBytes;
-  int more_communicators = 0;           ///< beyond one for each parallel degree
-  double bucket_bytes = 0;              ///< buckets that data-parallel collectives are copied through
+  int more_communicators = 0;  ///< beyond one for each parallel degree
+  double bucket_bytes = 0;     ///< buckets that data-parallel collectives are copied through
   bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
   bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
 };

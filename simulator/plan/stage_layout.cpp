@@ -35,13 +35,17 @@ bool same_content(const StageLayers& a, const StageLayers& b) {
 }  // namespace
 
 std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp,
-                                      int mtp_depth) {
+                                      int mtp_depth, ChunkPlacement placement) {
   FOREPLAN_ASSERT(model.layer_kinds.size() <= kMaxLayerKinds, "too many kinds of layer");
+  FOREPLAN_ASSERT(placement == ChunkPlacement::looped || vpp == 2, "a V has two chunks per stage");
+  const auto stage_of = [&](int chunk) {
+    return static_cast<std::size_t>(stage_at(placement, pp, chunk));
+  };
   const std::vector<int> sizes = chunk_sizes(model.layer_count(), pp * vpp);
   std::vector<StageLayers> stages(static_cast<std::size_t>(pp));
   std::size_t next_layer = 0;
   for (int chunk = 0; chunk < pp * vpp; ++chunk) {
-    StageLayers& stage = stages[static_cast<std::size_t>(chunk % pp)];
+    StageLayers& stage = stages[stage_of(chunk)];
     const int size = sizes[static_cast<std::size_t>(chunk)];
     for (int i = 0; i < size; ++i) ++stage.layers[model.layers[next_layer++]];
     stage.largest_chunk =
@@ -49,14 +53,14 @@ std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, in
   }
   if (mtp_depth > 0) {
     const auto modules = static_cast<std::uint16_t>(mtp_depth);
-    StageLayers& last = stages.back();
+    StageLayers& last = stages[stage_of(pp * vpp - 1)];
     last.layers[model.layers.back()] =
         static_cast<std::uint16_t>(last.layers[model.layers.back()] + modules);
     last.largest_chunk = std::max<std::uint16_t>(
         last.largest_chunk, static_cast<std::uint16_t>(sizes.back() + mtp_depth));
   }
   stages.front().embedding = true;
-  stages.back().head = true;
+  stages[stage_of(pp * vpp - 1)].head = true;
 
   std::vector<StageLayers> merged;
   for (int stage = 0; stage < pp; ++stage) {

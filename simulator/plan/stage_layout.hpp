@@ -11,6 +11,21 @@ namespace foreplan::simulator {
 /// Most kinds of layer that one model may mix (dense / MoE, global / windowed attention).
 inline constexpr int kMaxLayerKinds = 4;
 
+/// Which stage a chunk of the model stands on. `looped`: chunk k on stage k mod pp, as in
+/// Megatron-LM. `v_shaped`: two chunks per stage, the second half on the way back, so that first
+/// and last chunk share stage 0 (Qi et al. 2024, arXiv 2401.10241, section 6).
+enum class ChunkPlacement : std::uint8_t { looped, v_shaped };
+
+/// Stage of the chunk at this position in the whole pipeline.
+[[nodiscard]] constexpr int stage_at(ChunkPlacement placement, int pp, int position) {
+  const int stage = position % pp;
+  return placement == ChunkPlacement::v_shaped && position >= pp ? pp - 1 - stage : stage;
+}
+/// Position in the whole pipeline of a stage's chunk.
+[[nodiscard]] constexpr int position_of(ChunkPlacement placement, int pp, int stage, int chunk) {
+  return chunk * pp + (placement == ChunkPlacement::v_shaped && chunk > 0 ? pp - 1 - stage : stage);
+}
+
 /// Layers of each kind that one stage holds over all its chunks, and what else it computes.
 struct StageLayers {
   std::uint16_t stage = 0;    ///< first pipeline stage with this content
@@ -30,13 +45,14 @@ struct StageLayers {
 /// The first chunk may hold nothing but the embedding, the last nothing but the head.
 inline constexpr int kStandaloneChunks = 2;
 
-/// Splits a model's layers over pp * vpp chunks; chunk k of stage r is chunk number k*pp + r, as in
-/// Megatron-LM. When the layers don't divide, the last and the first chunks (which also hold head
-/// and embedding) get one layer less, then chunks from the end. Equal neighbours are merged,
-/// so a uniform model has at most three entries. `mtp_depth` layers more, of the last kind, stand
-/// in the last chunk. Requires pp * vpp <= layers + kStandaloneChunks.
-[[nodiscard]] std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp,
-                                                    int mtp_depth = 0);
+/// Splits a model's layers over pp * vpp chunks. When the layers don't divide, the last and the
+/// first chunks (which also hold head and embedding) get one layer less, then chunks from the end.
+/// Equal neighbours are merged, so a uniform model has at most three entries. `mtp_depth` layers
+/// more, of the last kind, stand in the last chunk. Requires pp * vpp <= layers +
+/// kStandaloneChunks, and two chunks per stage for a V.
+[[nodiscard]] std::vector<StageLayers> stage_layout(
+    const models::ModelSpec& model, int pp, int vpp, int mtp_depth = 0,
+    ChunkPlacement placement = ChunkPlacement::looped);
 
 /// Layers per chunk in chunk order (as `stage_layout` deals them out).
 [[nodiscard]] std::vector<int> chunk_sizes(int layers, int chunks);

@@ -55,7 +55,6 @@ Rule violated_pipeline(const ParallelPlan& plan, const Job& job) {
     return Rule::interleaved_layers_divide;
   const auto batches = micro_batches(plan, job.training);
   if (batches == 0) return Rule::batch_divides;
-  if (plan.vpp > 1 && batches % plan.pp != 0) return Rule::interleaving_needs_rounds;
   return Rule::none;
 }
 
@@ -177,10 +176,6 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::batch_divides:
       return fmt::format("global_batch {} is not a multiple of dp * micro_batch = {}",
                          job.training.global_batch, plan.dp * plan.micro_batch);
-    case Rule::interleaving_needs_rounds:
-      return fmt::format(
-          "vpp: interleaving needs micro-batches per step ({}) to be a multiple of pp = {}",
-          micro_batches(plan, job.training), plan.pp);
     case Rule::experts_divide_by_ep:
       return fmt::format("ep: {} does not divide the {} experts; choose one of {}", plan.ep,
                          moe->moe->experts, divisors(moe->moe->experts));

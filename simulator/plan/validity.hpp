@@ -26,7 +26,6 @@ enum class Rule : std::uint8_t {
   interleaving_needs_pipeline,
   interleaved_layers_divide,
   batch_divides,
-  interleaving_needs_rounds,
   experts_divide_by_ep,
   ep_needs_experts,
   expert_ranks_divide,
@@ -43,7 +42,8 @@ struct Job {
   TrainingSetup training;
 };
 
-/// First rule that the plan breaks; `Rule::none` if it is valid. No allocation.
+/// First rule that the plan breaks; `Rule::none` if it is valid. No allocation. What a pipeline
+/// schedule needs beyond that is its own (simulator/schedule).
 [[nodiscard]] Rule violated(const ParallelPlan& plan, const Job& job);
 
 /// One sentence with the numbers, and what would be allowed.

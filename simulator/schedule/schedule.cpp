@@ -2,12 +2,16 @@
 
 #include "simulator/schedule/schedules.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace foreplan::simulator {
 
 std::span<const PipelineSchedule* const> schedules() {
-  static constexpr std::array kAll = {&kOneForwardOneBackward, &kInterleaved, &kGpipe};
+  static constexpr std::array kAll = {
+      &kOneForwardOneBackward, &kInterleaved, &kGpipe,    &kZeroBubbleH1,
+      &kZeroBubbleH2,          &kZeroBubbleV, &kDualPipe, &kDualPipeV};
   return kAll;
 }
 
@@ -23,6 +27,28 @@ int default_schedule(int vpp) {
   static const int kInterleavedIndex = schedule_named("interleaved");
   static const int kPlainIndex = schedule_named("1f1b");
   return vpp > 1 ? kInterleavedIndex : kPlainIndex;
+}
+
+const PipelineSchedule& schedule_of(const ParallelPlan& plan) {
+  return *schedules()[plan.schedule];
+}
+
+bool schedule_runs(const ParallelPlan& plan, std::int64_t micro_batches) {
+  return schedule_of(plan).supports({plan.pp, plan.vpp, static_cast<int>(micro_batches)});
+}
+
+std::string schedule_obstacle(const ParallelPlan& plan, std::int64_t micro_batches) {
+  if (schedule_runs(plan, micro_batches)) return {};
+  const PipelineSchedule& schedule = schedule_of(plan);
+  return fmt::format("schedule: {} needs {}; the plan has pp = {}, vpp = {}, {} micro-batches",
+                     schedule.name, schedule.needs, plan.pp, plan.vpp, micro_batches);
+}
+
+std::vector<StageLayers> schedule_layout(const models::ModelSpec& model,
+                                         const PipelineSchedule& schedule, int pp, int vpp,
+                                         int mtp_depth) {
+  const PipelineShape worked = worked_shape(schedule, {pp, vpp, 0});
+  return stage_layout(model, worked.pp, worked.vpp, mtp_depth, schedule.placement);
 }
 
 }  // namespace foreplan::simulator

@@ -1,5 +1,6 @@
 #pragma once
-// The schedules, one constant per file; schedule.cpp lists them.
+// The schedules, one constant per file (DualPipe and its cut half share theirs); schedule.cpp lists
+// them.
 
 #include "simulator/schedule/schedule.hpp"
 
@@ -8,5 +9,10 @@ namespace foreplan::simulator {
 extern const PipelineSchedule kOneForwardOneBackward;
 extern const PipelineSchedule kInterleaved;
 extern const PipelineSchedule kGpipe;
+extern const PipelineSchedule kZeroBubbleH1;
+extern const PipelineSchedule kZeroBubbleH2;
+extern const PipelineSchedule kZeroBubbleV;
+extern const PipelineSchedule kDualPipe;
+extern const PipelineSchedule kDualPipeV;
 
 }  // namespace foreplan::simulator

@@ -48,15 +48,9 @@ Search::Search(const StepModel& model, const SearchSpace& space)
     : model_(model), space_(space), model_parts_(parts_of(*model.job().model)) {
   for (const int pp : space.pp) {
     for (const int vpp : space.vpp) {
-      if (pp * vpp > model.job().model->layer_count() || (vpp > 1 && pp == 1)) {
-        ++impossible_shapes_;
-        continue;
-      }
-      Shape shape{pp, vpp,
-                  stage_layout(*model.job().model, pp, vpp, model.job().training.mtp_depth), 1};
-      for (const auto& stage : shape.layout)
-        shape.largest_chunk = std::max<int>(shape.largest_chunk, stage.largest_chunk);
-      shapes_.push_back(std::move(shape));
+      const auto choices =
+          space.schedules.empty() ? std::vector<int>{default_schedule(vpp)} : space.schedules;
+      for (const int schedule : choices) add_shape(pp, vpp, schedule);
     }
   }
   for (const int gpus : space.gpus)
@@ -81,6 +75,22 @@ Search::Search(const StepModel& model, const SearchSpace& space)
                   }
 }
 
+void Search::add_shape(int pp, int vpp, int schedule) {
+  ParallelPlan plan;
+  plan.pp = pp;
+  plan.vpp = vpp;
+  plan.schedule = static_cast<std::uint8_t>(schedule);
+  if (pp * vpp > model_.job().model->layer_count() || (vpp > 1 && pp == 1) ||
+      !can_be_laid_out(schedule_of(plan), pp, vpp)) {
+    ++impossible_shapes_;
+    return;
+  }
+  Shape shape{pp, vpp, schedule, model_.layout(plan), 1};
+  for (const auto& stage : shape.layout)
+    shape.largest_chunk = std::max<int>(shape.largest_chunk, stage.largest_chunk);
+  shapes_.push_back(std::move(shape));
+}
+
 /// One block being priced: costs the shard when the first valid plan asks for it, then each
 /// pipeline shape once, then every ZeRO stage and recompute policy by arithmetic.
 struct Search::BlockRun {
@@ -103,17 +113,12 @@ struct Search::BlockRun {
         limit_bytes(memory_limit(s.model_, o)) {}
 
   void run(const Block& block) {
-    const std::size_t plans_per_shape =
-        search.space_.zero.size() * schedule_choices() * search.space_.recompute.size();
+    const std::size_t plans_per_shape = search.space_.zero.size() * search.space_.recompute.size();
     result.counters.enumerated += search.impossible_shapes_ * plans_per_shape;
     for (const Shape& shape : search.shapes_) run_shape(block, shape);
   }
 
  private:
-  [[nodiscard]] std::size_t schedule_choices() const {
-    return std::max<std::size_t>(1, search.space_.schedules.size());
-  }
-
   void run_shape(const Block& block, const Shape& shape) {
     ParallelPlan plan = block.plan;
     plan.pp = shape.pp;
@@ -122,26 +127,21 @@ struct Search::BlockRun {
     const std::int64_t model_ranks = std::int64_t{plan.tp} * plan.cp * plan.pp;
     const bool divides = block.gpus % model_ranks == 0;
     plan.dp = divides ? static_cast<int>(block.gpus / model_ranks) : 1;
-    const int default_choice = default_schedule(plan.vpp);
-    for (std::size_t choice = 0; choice < schedule_choices(); ++choice) {
-      const int schedule =
-          search.space_.schedules.empty() ? default_choice : search.space_.schedules[choice];
-      plan.schedule = static_cast<std::uint8_t>(schedule);
-      plan.zero = search.space_.zero.front();
-      plan.recompute = {};
-      const bool possible = divides && violated(plan, search.model_.job()) == Rule::none &&
-                            schedules()[plan.schedule]->supports({plan.pp, plan.vpp, rounds(plan)});
-      if (!possible || refused_at_every_stage(plan)) {
-        count_skipped(shape);
-        continue;
-      }
-      if (!shard_known) {
-        shard = search.model_.shard_costs(plan);
-        shard_known = true;
-      }
-      search.model_.pipeline_costs(plan, shard, shape.layout, pipeline);
-      run_choices(plan, shape);
+    plan.schedule = static_cast<std::uint8_t>(shape.schedule);
+    plan.zero = search.space_.zero.front();
+    plan.recompute = {};
+    const bool possible = divides && violated(plan, search.model_.job()) == Rule::none &&
+                          schedule_runs(plan, micro_batches(plan, search.model_.job().training));
+    if (!possible || refused_at_every_stage(plan)) {
+      count_skipped(shape);
+      return;
     }
+    if (!shard_known) {
+      shard = search.model_.shard_costs(plan);
+      shard_known = true;
+    }
+    search.model_.pipeline_costs(plan, shard, shape.layout, pipeline);
+    run_choices(plan, shape);
   }
 
   /// No ZeRO stage of the space makes the framework accept the plan; its shard may not even be
@@ -153,10 +153,6 @@ struct Search::BlockRun {
       if (!refuses(framework, plan, *search.model_.job().model)) return false;
     }
     return true;
-  }
-
-  [[nodiscard]] int rounds(const ParallelPlan& plan) const {
-    return static_cast<int>(micro_batches(plan, search.model_.job().training));
   }
 
   /// Plans of one shape: each ZeRO stage with each policy, and `full` at every smaller depth.

@@ -79,17 +79,20 @@ class Search {
   };
   struct Shape {
     int pp = 1, vpp = 1;
+    int schedule = 0;
     std::vector<StageLayers> layout;
     int largest_chunk = 1;
   };
   struct BlockRun;
 
+  void add_shape(int pp, int vpp, int schedule);
+
   const StepModel& model_;
   const SearchSpace& space_;
   PartSet model_parts_ = 0;
   std::vector<Block> blocks_;
-  std::vector<Shape> shapes_;            ///< every (pp, vpp) that the model's layers can fill
-  std::uint64_t impossible_shapes_ = 0;  ///< (pp, vpp) with more chunks than layers
+  std::vector<Shape> shapes_;            ///< (pp, vpp, schedule) that the model's layers can fill
+  std::uint64_t impossible_shapes_ = 0;  ///< those with more chunks than layers
 };
 
 /// Bytes that a plan may use: usable memory less the headroom.

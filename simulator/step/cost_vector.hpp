@@ -43,6 +43,16 @@ struct CostVector {
     error_s[k] += times * estimate.time_s * estimate.relative_error;
     basis_s[static_cast<std::size_t>(estimate.basis)] += times * estimate.time_s;
   }
+  /// Takes off what runs beside other work after all, from the kind and in proportion from what its
+  /// time rests on. At most the kind's time.
+  void hide(CostKind kind, double hidden_s) {
+    const auto k = static_cast<std::size_t>(kind);
+    if (hidden_s <= 0 || time_s[k] <= 0) return;
+    const double share = hidden_s / total_s();
+    error_s[k] *= 1 - hidden_s / time_s[k];
+    time_s[k] -= hidden_s;
+    for (double& basis : basis_s) basis *= 1 - share;
+  }
   void add(const CostVector& other, double times = 1) {
     for (std::size_t i = 0; i < time_s.size(); ++i) {
       time_s[i] += times * other.time_s[i];

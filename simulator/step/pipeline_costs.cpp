@@ -2,7 +2,7 @@
 
 #include "simulator/plan/placement.hpp"
 #include "simulator/schedule/schedule.hpp"
-#include "simulator/step/step_model.hpp"
+#include "simulator/step/stage_terms.hpp"
 
 #include <algorithm>
 
@@ -72,6 +72,10 @@ double optimizer_s(const CostModel& cost, const StateRules& rules, double elemen
 void add_unit(StageCost& stage, const UnitCost& unit, double count) {
   stage.forward_s += count * unit.forward_s;
   stage.backward_s += count * unit.backward_s;
+  stage.weight_s += count * unit.weight_s;
+  stage.split_s += count * unit.split_s;
+  stage.forward_ep_s += count * unit.forward[CostKind::ep];
+  stage.backward_ep_s += count * unit.backward[CostKind::ep];
   stage.dense_parameters += count * unit.dense_parameters;
   stage.expert_parameters += count * unit.expert_parameters;
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
@@ -112,20 +116,25 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
                                std::span<const StageLayers> layout, PipelineCosts& out) const {
   const FrameworkTraits& framework = frameworks_[plan.framework];
   const StateRules& rules = framework.states;
-  const auto groups = place_groups(plan, job_.cluster->topology.scale_up_size);
+  const PipelineSchedule& schedule = schedule_of(plan);
+  auto groups = place_groups(plan, job_.cluster->topology.scale_up_size);
+  // Ranks of one pipeline that hold the same stage share its gradients and optimizer state, too.
+  for (const ParallelGroup group : {ParallelGroup::dense_dp, ParallelGroup::expert_dp})
+    groups[static_cast<std::size_t>(group)].size *= schedule.copies;
   const DataParallelTraffic traffic(cost_, groups, framework);
-  const PipelineSchedule& schedule = *schedules()[plan.schedule];
 
   out.layout = layout;
   out.stages.resize(layout.size());
   out.micro_batches = simulator::micro_batches(plan, job_.training);
   const auto shards = [&](int ranks) { return std::max(1, ranks / framework.optimizer_instances); };
-  out.dense_shards = shards(plan.dp * plan.cp);
-  out.expert_shards = shards(plan.expert_dp());
+  out.dense_shards = shards(plan.dp * plan.cp * schedule.copies);
+  out.expert_shards = shards(plan.expert_dp() * schedule.copies);
   out.communicators = count_communicators(plan);
-  const PipelineShape shape{plan.pp, plan.vpp, static_cast<int>(out.micro_batches)};
-  out.idle_share = schedule.idle_share(shape);
-  out.transfer_hidden = plan.vpp > 1 && framework.overlap_p2p_interleaved;
+  out.schedule = &schedule;
+  out.worked = worked_shape(schedule, {plan.pp, plan.vpp, static_cast<int>(out.micro_batches)});
+  out.slack_share = schedule.slack_share(out.worked);
+  if (schedule.pipeline_s == nullptr) out.program.prepare(schedule, out.worked);
+  out.transfer_hidden = out.worked.vpp > 1 && framework.overlap_p2p_interleaved;
   out.transfer_s = 0;
   out.tied_sync_s = 0;
   if (plan.pp > 1) {
@@ -133,7 +142,8 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     const GroupPlacement pair{2, std::min(2, pp.ranks_per_node), pp.groups_sharing_nic};
     out.transfer_s = transfer_s(
         plan, shard, pair, groups[static_cast<std::size_t>(ParallelGroup::tp)], framework, cost_);
-    if (shard.tied_table_parameters > 0) {
+    // In a V, the first and the last chunk share a stage and its table.
+    if (shard.tied_table_parameters > 0 && schedule.placement == ChunkPlacement::looped) {
       const Bytes size{rules.gradient_bytes * shard.tied_table_parameters};
       out.tied_sync_s =
           cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
@@ -155,8 +165,10 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     if (layout[i].embedding) add_unit(stage, shard.embedding, 1);
     if (layout[i].head) {
       add_unit(stage, shard.head, 1);
-      if (plan.pp > 1) stage.dense_parameters += shard.tied_table_parameters;
+      if (!layout[i].embedding) stage.dense_parameters += shard.tied_table_parameters;
     }
+    if (schedule.chunks_in_flight != nullptr)
+      stage.in_flight = in_flight(schedule, out.worked, layout[i].stage);
     const double dense = stage.dense_parameters, expert = stage.expert_parameters;
     stage.reduce_s = traffic.time_s(CollectiveKind::all_reduce, rules.gradient_bytes * dense,
                                     rules.gradient_bytes * expert);

@@ -125,6 +125,37 @@ void add_states(const PlanTerms& t, const StageCost& cost, MemoryBreakdown& memo
 
 }  // namespace
 
+ChunkBytes chunk_bytes(const PlanTerms& t, const StageLayers& layers) {
+  const int chunks = t.pipeline.worked.vpp;
+  double whole = kept_bytes(t, layers);
+  if (layers.embedding) whole += t.shard.embedding.full_saved_bytes;
+  double weights = layers.head ? t.shard.head.weight_held_bytes : 0.0;
+  for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
+    weights +=
+        layers.layers[kind] * t.shard.layers[static_cast<std::size_t>(kind)].weight_held_bytes;
+  }
+  return {whole / chunks, weights / chunks};
+}
+
+namespace {
+
+/// What is kept for backward at the stage's worst moment, but for the head.
+double activation_bytes(const PlanTerms& t, std::size_t entry, int stage) {
+  const StageLayers& layers = t.pipeline.layout[entry];
+  if (t.pipeline.schedule->chunks_in_flight == nullptr) {
+    const ChunkBytes bytes = chunk_bytes(t, layers);
+    return t.pipeline.program.most_kept_bytes(stage, bytes.whole, bytes.weights_only);
+  }
+  const double held = stage == layers.stage
+                          ? t.pipeline.stages[entry].in_flight
+                          : in_flight(*t.pipeline.schedule, t.pipeline.worked, stage);
+  double kept = kept_bytes(t, layers);
+  if (layers.embedding) kept += t.shard.embedding.full_saved_bytes;
+  return held * kept;
+}
+
+}  // namespace
+
 MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline_stage) {
   const StageLayers& layers = t.pipeline.layout[stage];
   MemoryBreakdown memory;
@@ -132,11 +163,7 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   add_states(t, t.pipeline.stages[stage], memory);
   memory.fp8_copies = t.pipeline.stages[stage].fp8_copy_bytes;
 
-  const PipelineShape shape{t.plan.pp, t.plan.vpp, static_cast<int>(t.pipeline.micro_batches)};
-  const int chunks = schedules()[t.plan.schedule]->chunks_in_flight(shape, pipeline_stage);
-  const double in_flight = static_cast<double>(chunks) / t.plan.vpp;
-  memory.activations = in_flight * kept_bytes(t, layers);
-  if (layers.embedding) memory.activations += in_flight * t.shard.embedding.full_saved_bytes;
+  memory.activations = activation_bytes(t, stage, pipeline_stage);
   // The last stage runs forward and backward of a micro-batch's head back to back.
   if (layers.head) memory.activations += t.shard.head.full_saved_bytes;
 

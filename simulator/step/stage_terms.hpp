@@ -25,19 +25,49 @@ struct PlanTerms {
 struct StageTime {
   double forward_s = 0;     ///< with exposed parameter gathers
   double backward_s = 0;    ///< with recomputation and exposed gradient traffic
+  double weight_s = 0;      ///< of backward_s, what a schedule may put off
+  double split_s = 0;       ///< what a schedule that puts it off adds to backward
+  double saved_s = 0;       ///< what a schedule that runs forward beside backward saves
   double recompute_s = 0;   ///< of backward_s
   double dp_exposed_s = 0;  ///< of both, unit-wise sharding only
   double transfer_s = 0;    ///< exposed stage-to-stage messages
-  [[nodiscard]] double total_s() const { return forward_s + backward_s + transfer_s; }
+  [[nodiscard]] double total_s() const {
+    return forward_s + backward_s + split_s - saved_s + transfer_s;
+  }
 };
 [[nodiscard]] StageTime stage_time(const PlanTerms& terms, std::size_t stage);
+/// The same of one of `chunks` equal chunks; exposed messages count half each way.
+[[nodiscard]] ChunkTime chunk_time(const StageTime& stage, int chunks);
+
+/// All micro-batches through all stages.
+struct PipelineTime {
+  double busiest_s = 0;      ///< one round of micro-batches on the busiest stage
+  std::size_t critical = 0;  ///< that stage, by position in the layout
+  double whole_s = 0;        ///< from the first forward to the last backward
+  double ramp_s = 0;         ///< of that, transfers that are hidden but for the first and last
+};
+[[nodiscard]] PipelineTime pipeline_time(const PlanTerms& terms);
 
 /// End-of-step data-parallel traffic that no compute hides, over all stages.
 [[nodiscard]] double exposed_step_traffic_s(const PlanTerms& terms);
 /// Update of the largest shard, and the gradient norm.
 [[nodiscard]] double optimizer_step_s(const PlanTerms& terms);
 
-/// Peak memory of the first of the stages behind one layout entry (it has most in flight).
+/// Micro-batches whose activations a stage holds, by the schedule's closed form.
+[[nodiscard]] inline double in_flight(const PipelineSchedule& schedule, const PipelineShape& worked,
+                                      int stage) {
+  return static_cast<double>(schedule.chunks_in_flight(worked, stage)) / worked.vpp;
+}
+
+/// Bytes that a stage keeps for one chunk's backward, and for its weight gradient where that is put
+/// off.
+struct ChunkBytes {
+  double whole = 0, weights_only = 0;
+};
+[[nodiscard]] ChunkBytes chunk_bytes(const PlanTerms& terms, const StageLayers& layers);
+
+/// Peak memory of one of the stages behind one layout entry. With a closed form of the chunks in
+/// flight, the first of them has most.
 [[nodiscard]] MemoryBreakdown stage_memory(const PlanTerms& terms, std::size_t stage,
                                            int pipeline_stage);
 

@@ -15,10 +15,10 @@ struct StepTraffic {
   bool by_bucket = false;  ///< a chunk's traffic goes bucket by bucket, beside its own pass
 };
 
-/// Interleaved chunks are ready one after the other, a group of micro-batches apart (Narayanan et al.
-/// 2021, figure 4): all but one chunk's traffic has that long to hide. The last chunk's hides beside
-/// its own pass if it goes bucket by bucket (Megatron-LM: on the first stage only; elsewhere a chunk
-/// is one bucket).
+/// Interleaved chunks are ready one after the other, a group of micro-batches apart (Narayanan et
+/// al. 2021, figure 4): all but one chunk's traffic has that long to hide. The last chunk's hides
+/// beside its own pass if it goes bucket by bucket (Megatron-LM: on the first stage only; elsewhere
+/// a chunk is one bucket).
 double hidden_step_traffic_s(const PlanTerms& t, const StepTraffic& traffic) {
   const double chunk_traffic = traffic.traffic_s / t.plan.vpp;
   const double group = static_cast<double>(
@@ -45,9 +45,7 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
   const double contention = t.framework.hidden_cost_fraction;
   // Share of a reduction that one micro-batch bears.
   const double per_micro_batch =
-      t.framework.accumulates_unsharded
-          ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, t.pipeline.micro_batches))
-          : 1.0;
+      t.framework.accumulates_unsharded ? 1.0 / std::max(1.0, t.pipeline.rounds()) : 1.0;
   double exposed = 0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
@@ -67,6 +65,14 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
   return exposed;
 }
 
+/// A forward beside a backward hides the expert-parallel traffic of each behind the compute of the
+/// other (DeepSeek-V3, section 3.2.1).
+double saved_s(const PlanTerms& t, const StageCost& cost) {
+  const double hidden = std::min(cost.forward_ep_s, cost.backward_s - cost.backward_ep_s) +
+                        std::min(cost.backward_ep_s, cost.forward_s - cost.forward_ep_s);
+  return hidden * (1 - t.framework.hidden_cost_fraction);
+}
+
 }  // namespace
 
 double PlanTerms::recomputed_fraction(const StageLayers& layers) const {
@@ -78,7 +84,7 @@ double PlanTerms::recomputed_fraction(const StageLayers& layers) const {
   const int depth = plan.recompute.layers_per_chunk;
   if (depth == 0) return 1;
   const int count = layers.layer_count();
-  return static_cast<double>(std::min(depth * plan.vpp, count)) / count;
+  return static_cast<double>(std::min(depth * pipeline.worked.vpp, count)) / count;
 }
 
 StageTime stage_time(const PlanTerms& t, std::size_t stage) {
@@ -96,11 +102,20 @@ StageTime stage_time(const PlanTerms& t, std::size_t stage) {
   if (t.shards_units()) time.dp_exposed_s = unit_traffic_s(t, layers, recomputed);
   time.forward_s = cost.forward_s;
   time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s;
+  time.weight_s = cost.weight_s;
+  if (t.pipeline.schedule->splits_backward) time.split_s = cost.split_s;
+  if (t.pipeline.schedule->runs_both_ways) time.saved_s = saved_s(t, cost);
   if (t.plan.pp > 1 && !t.pipeline.transfer_hidden) {
     // Activations in and gradients in, once per chunk; sends run beside the receives.
-    time.transfer_s = 2.0 * t.plan.vpp * t.pipeline.transfer_s;
+    time.transfer_s = 2.0 * t.pipeline.worked.vpp * t.pipeline.transfer_s;
   }
   return time;
+}
+
+ChunkTime chunk_time(const StageTime& stage, int chunks) {
+  const double transfer_s = stage.transfer_s / 2;
+  return {(stage.forward_s + transfer_s) / chunks, (stage.backward_s + transfer_s) / chunks,
+          stage.weight_s / chunks, stage.split_s / chunks, stage.saved_s / chunks};
 }
 
 double exposed_step_traffic_s(const PlanTerms& t) {
@@ -121,7 +136,7 @@ double exposed_step_traffic_s(const PlanTerms& t) {
     // A later stage ends its last backward before the first stage does, and starts its first
     // forward after it: that time hides its traffic.
     const bool first = t.pipeline.layout[i].stage == 0;
-    const double slack_share = t.pipeline.idle_share;
+    const double slack_share = t.pipeline.slack_share;
     const double kept = 1 - t.framework.hidden_cost_fraction;
     double exposed = reduce + gather;
     if (t.framework.overlap_grad_reduce)

@@ -36,50 +36,33 @@ int StepModel::policy_of(const RecomputePolicy& policy) const {
 
 namespace {
 
-/// Step time from its stages: the busiest stage works through all micro-batches, and waits once for
-/// the others (the schedule says for which share of their time).
-struct StepSum {
-  double busiest_s = 0;  ///< one micro-batch on the busiest stage
-  double others_s = 0;   ///< one micro-batch on all other stages together
-  std::size_t critical = 0;
-};
-
-StepSum sum_stages(const PlanTerms& terms) {
-  StepSum sum;
-  double all = 0;
-  for (std::size_t i = 0; i < terms.pipeline.layout.size(); ++i) {
-    const double t = stage_time(terms, i).total_s();
-    all += terms.pipeline.layout[i].repeats * t;
-    if (t > sum.busiest_s) {
-      sum.busiest_s = t;
-      sum.critical = i;
-    }
-  }
-  sum.others_s = all - sum.busiest_s;
-  return sum;
-}
-
-/// Hidden transfers still cost once on the way in and once on the way out of the pipeline.
-double ramp_transfers_s(const PlanTerms& terms) {
-  return terms.pipeline.transfer_hidden ? 2.0 * (terms.plan.pp - 1) * terms.pipeline.transfer_s
-                                        : 0.0;
+/// Most bytes on any of the stages behind one layout entry.
+double peak_bytes(const PlanTerms& terms, std::size_t entry) {
+  const StageLayers& layers = terms.pipeline.layout[entry];
+  // With a closed form, earlier stages have more in flight than later ones.
+  const int stages = terms.pipeline.schedule->chunks_in_flight != nullptr ? 1 : layers.repeats;
+  double most = 0;
+  for (int i = 0; i < stages; ++i)
+    most = std::max(most, stage_memory(terms, entry, layers.stage + i).device_total());
+  return most;
 }
 
 }  // namespace
 
+std::vector<StageLayers> StepModel::layout(const ParallelPlan& plan) const {
+  return schedule_layout(*job_.model, schedule_of(plan), plan.pp, plan.vpp,
+                         job_.training.mtp_depth);
+}
+
 StepScore StepModel::score(const ParallelPlan& plan, const ShardCosts& shard,
                            const PipelineCosts& pipeline, int policy) const {
   const PlanTerms terms{plan, shard, pipeline, frameworks_[plan.framework], policy};
-  const StepSum sum = sum_stages(terms);
+  const PipelineTime time = pipeline_time(terms);
   StepScore score;
-  score.critical_stage = static_cast<int>(sum.critical);
-  score.step_time_s = static_cast<double>(pipeline.micro_batches) * sum.busiest_s +
-                      pipeline.idle_share * sum.others_s + ramp_transfers_s(terms) +
-                      exposed_step_traffic_s(terms) + optimizer_step_s(terms);
-  for (std::size_t i = 0; i < pipeline.layout.size(); ++i) {
-    const MemoryBreakdown memory = stage_memory(terms, i, pipeline.layout[i].stage);
-    score.peak_bytes = std::max(score.peak_bytes, memory.device_total());
-  }
+  score.critical_stage = static_cast<int>(time.critical);
+  score.step_time_s = time.whole_s + exposed_step_traffic_s(terms) + optimizer_step_s(terms);
+  for (std::size_t i = 0; i < pipeline.layout.size(); ++i)
+    score.peak_bytes = std::max(score.peak_bytes, peak_bytes(terms, i));
   return score;
 }
 
@@ -99,7 +82,7 @@ constexpr double kOptimizerError = 0.30;
 /// Work of the critical stage by kind, for all micro-batches.
 CostVector critical_work(const PlanTerms& t, std::size_t stage, const StageTime& time) {
   const StageLayers& layers = t.pipeline.layout[stage];
-  const double m = static_cast<double>(t.pipeline.micro_batches);
+  const double m = t.pipeline.rounds();
   const double recomputed = t.recomputed_fraction(layers);
   CostVector work;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
@@ -118,6 +101,8 @@ CostVector critical_work(const PlanTerms& t, std::size_t stage, const StageTime&
   if (layers.head) add_unit(t.shard.head);
   work.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet}, m);
   work.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, m);
+  work.add(CostKind::tp, {time.split_s, kTrafficError, Basis::datasheet}, m);
+  work.hide(CostKind::ep, m * time.saved_s);
   return work;
 }
 
@@ -137,8 +122,9 @@ double executed_flops(const PlanTerms& t) {
     if (layers.head) stage += t.shard.head.tensor_flops;
     per_micro_batch += layers.repeats * stage;
   }
-  const double ranks_per_stage = static_cast<double>(t.plan.tp) * t.plan.cp * t.plan.dp;
-  return per_micro_batch * static_cast<double>(t.pipeline.micro_batches) * ranks_per_stage;
+  const double ranks_per_stage =
+      static_cast<double>(t.plan.tp) * t.plan.cp * t.plan.dp * t.pipeline.schedule->copies;
+  return per_micro_batch * t.pipeline.rounds() * ranks_per_stage;
 }
 
 void add_utilisation(const PlanTerms& t, const Job& job, StepBreakdown& time) {
@@ -154,22 +140,24 @@ void add_utilisation(const PlanTerms& t, const Job& job, StepBreakdown& time) {
 }
 
 StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore& score) {
-  const StepSum sum = sum_stages(terms);
-  const StageTime critical = stage_time(terms, sum.critical);
+  const PipelineTime pipeline = pipeline_time(terms);
+  const StageTime critical = stage_time(terms, pipeline.critical);
+  const int copies = terms.pipeline.schedule->copies;
   StepBreakdown time;
   time.step_time_s = score.step_time_s;
   time.micro_batches = terms.pipeline.micro_batches;
-  time.critical_stage = terms.pipeline.layout[sum.critical].stage;
-  time.stage_forward_s = critical.forward_s;
-  time.stage_backward_s = critical.backward_s;
+  time.critical_stage = terms.pipeline.layout[pipeline.critical].stage;
+  time.stage_forward_s = critical.forward_s / copies;
+  time.stage_backward_s = (critical.backward_s + critical.split_s) / copies;
   time.transfer_s = terms.pipeline.transfer_s;
 
   CostVector& cost = time.cost;
-  cost = critical_work(terms, sum.critical, critical);
+  cost = critical_work(terms, pipeline.critical, critical);
   const double work_error = cost.total_error_s() / std::max(cost.total_s(), 1e-30);
-  const double bubble_s = terms.pipeline.idle_share * sum.others_s;
+  const double bubble_s = std::max(
+      0.0, pipeline.whole_s - pipeline.ramp_s - terms.pipeline.rounds() * pipeline.busiest_s);
   cost.add(CostKind::bubble, {bubble_s, work_error, Basis::datasheet});
-  cost.add(CostKind::pp, {ramp_transfers_s(terms), kTrafficError, Basis::datasheet});
+  cost.add(CostKind::pp, {pipeline.ramp_s, kTrafficError, Basis::datasheet});
   cost.add(CostKind::dp, {exposed_step_traffic_s(terms), kTrafficError, Basis::datasheet});
   cost.add(CostKind::optimizer, {optimizer_step_s(terms), kOptimizerError, Basis::datasheet});
   time.bubble_fraction = bubble_s / time.step_time_s;
@@ -188,15 +176,44 @@ StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore
   return time;
 }
 
+StageReport report_stage(const PlanTerms& terms, std::size_t entry, int stage) {
+  const StageLayers& layers = terms.pipeline.layout[entry];
+  StageTime time = stage_time(terms, entry);
+  time.transfer_s = 0;  // the report has the message itself
+  const ChunkBytes bytes = chunk_bytes(terms, layers);
+  const int copies = terms.pipeline.schedule->copies;
+  StageReport report;
+  report.stage = stage;
+  report.layers = layers.layer_count();
+  report.forward_s = time.forward_s / copies;
+  report.backward_s = (time.backward_s + time.split_s) / copies;
+  report.chunk = chunk_time(time, terms.pipeline.worked.vpp);
+  report.chunk_bytes = bytes.whole;
+  report.chunk_weight_bytes = bytes.weights_only;
+  report.memory = stage_memory(terms, entry, stage);
+  return report;
+}
+
+/// Where two ranks hold every stage, the second half of a pipeline does what the first does.
+void add_mirrored(int pp, std::vector<StageReport>& stages) {
+  while (static_cast<int>(stages.size()) < pp) {
+    const int stage = static_cast<int>(stages.size());
+    StageReport mirrored = stages[static_cast<std::size_t>(pp - 1 - stage)];
+    mirrored.stage = mirrored.memory.stage = stage;
+    stages.push_back(mirrored);
+  }
+}
+
 }  // namespace
 
 StepReport StepModel::explain(const ParallelPlan& plan) const {
   FOREPLAN_ASSERT(violated(plan, job_) == Rule::none, "only valid plans are explained");
+  FOREPLAN_ASSERT(schedule_runs(plan, micro_batches(plan, job_.training)),
+                  "only plans that their schedule runs are explained");
   const int policy = policy_of(plan.recompute);
   FOREPLAN_ASSERT(policy >= 0, "the plan's recompute policy is not in the model's list");
   const ShardCosts shard = shard_costs(plan);
-  const std::vector<StageLayers> layout =
-      stage_layout(*job_.model, plan.pp, plan.vpp, job_.training.mtp_depth);
+  const std::vector<StageLayers> layout = this->layout(plan);
   PipelineCosts pipeline;
   pipeline_costs(plan, shard, layout, pipeline);
   const PlanTerms terms{plan, shard, pipeline, frameworks_[plan.framework], policy};
@@ -205,13 +222,10 @@ StepReport StepModel::explain(const ParallelPlan& plan) const {
   report.plan = plan;
   report.time = break_down(terms, job_, score(plan, shard, pipeline, policy));
   for (std::size_t i = 0; i < layout.size(); ++i) {
-    const StageTime time = stage_time(terms, i);
-    for (int r = 0; r < layout[i].repeats; ++r) {
-      const int stage = layout[i].stage + r;
-      report.stages.push_back({stage, layout[i].layer_count(), time.forward_s, time.backward_s,
-                               stage_memory(terms, i, stage)});
-    }
+    for (int r = 0; r < layout[i].repeats; ++r)
+      report.stages.push_back(report_stage(terms, i, layout[i].stage + r));
   }
+  add_mirrored(plan.pp, report.stages);
   const auto busiest = std::max_element(report.stages.begin(), report.stages.end(),
                                         [](const StageReport& a, const StageReport& b) {
                                           return a.memory.device_total() < b.memory.device_total();

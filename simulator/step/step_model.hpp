@@ -12,6 +12,7 @@
 #include "simulator/memory/memory_outlook.hpp"
 #include "simulator/plan/stage_layout.hpp"
 #include "simulator/plan/validity.hpp"
+#include "simulator/schedule/program.hpp"
 #include "simulator/step/unit_cost.hpp"
 
 #include <memory>
@@ -36,6 +37,11 @@ struct ShardCosts {
 /// One entry of the stage layout, costed.
 struct StageCost {
   double forward_s = 0, backward_s = 0;  ///< per micro-batch, all chunks, nothing recomputed
+  /// Micro-batches whose activations the first of the stages holds, where the schedule has a closed
+  /// form.
+  double in_flight = 0;
+  double weight_s = 0, split_s = 0;            ///< as in UnitCost
+  double forward_ep_s = 0, backward_ep_s = 0;  ///< of both, exposed expert-parallel traffic
   double dense_parameters = 0, expert_parameters = 0, fp8_copy_bytes = 0;
   double reduce_s = 0;         ///< gradients once: all_reduce for ZeRO-0
   double scatter_s = 0;        ///< gradients once: reduce_scatter
@@ -58,8 +64,14 @@ struct PipelineCosts {
   int dense_shards = 1, expert_shards = 1;
   int communicators = 0;
   std::int64_t micro_batches = 0;
-  double idle_share = 1;
+  const PipelineSchedule* schedule = nullptr;
+  PipelineShape worked;     ///< of the ranks of one copy
+  ScheduleProgram program;  ///< of a schedule without closed form
+  double slack_share = 1;
   bool transfer_hidden = false;
+
+  /// How often a rank works through all its chunks.
+  [[nodiscard]] double rounds() const { return static_cast<double>(worked.micro_batches); }
 };
 
 struct StepScore {
@@ -88,6 +100,8 @@ struct StageReport {
   int stage = 0;
   int layers = 0;
   double forward_s = 0, backward_s = 0;
+  ChunkTime chunk;                                 ///< the same of one of its chunks
+  double chunk_bytes = 0, chunk_weight_bytes = 0;  ///< kept until backward, until weight gradient
   MemoryBreakdown memory;
 };
 
@@ -108,10 +122,14 @@ class StepModel {
             std::vector<RecomputePolicy> policies);
 
   [[nodiscard]] ShardCosts shard_costs(const ParallelPlan& plan) const;
+  /// `layout`: as `layout(plan)` gives it.
   void pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard,
                       std::span<const StageLayers> layout, PipelineCosts& out) const;
   [[nodiscard]] StepScore score(const ParallelPlan& plan, const ShardCosts& shard,
                                 const PipelineCosts& pipeline, int policy) const;
+
+  /// The stages of a plan that this model can price.
+  [[nodiscard]] std::vector<StageLayers> layout(const ParallelPlan& plan) const;
 
   /// Full answer for one valid plan; its time and peak are those of `score`, bit for bit.
   [[nodiscard]] StepReport explain(const ParallelPlan& plan) const;

@@ -66,6 +66,27 @@ class Costing {
     }
   }
 
+  /// Weight gradients, with their share of the launches that the device waits for.
+  [[nodiscard]] double weight_s(const CostVector& backward) const {
+    double device_s = 0, weight_s = 0;
+    for (std::size_t i = 0; i < estimates_.size(); ++i) {
+      const Pass pass = graph_.operators[i].pass;
+      if (pass != Pass::forward) device_s += estimates_[i].time_s;
+      if (pass == Pass::wgrad) weight_s += estimates_[i].time_s;
+    }
+    return device_s > 0 ? weight_s * (1 + backward[CostKind::host] / device_s) : 0.0;
+  }
+
+  /// Collectives that run beside a weight gradient stick out when that is put off.
+  [[nodiscard]] double split_s() const {
+    double sum = 0;
+    for (const CollectiveUse& use : graph_.collectives) {
+      if (use.pass == Pass::forward || use.behind_pass != Pass::wgrad) continue;
+      sum += hidden_s(use, collective_cost(use).time_s * use.count);
+    }
+    return sum * (1 - context_.framework->hidden_cost_fraction);
+  }
+
   /// Sum over what is selected.
   [[nodiscard]] CostVector sum(const Selection& selected) const {
     CostVector total;
@@ -121,17 +142,27 @@ class Costing {
     return 1;
   }
 
-  void add_collective(const CollectiveUse& use, CostVector& total) const {
-    const auto& placement = context_.groups[static_cast<std::size_t>(use.collective.group)];
+  [[nodiscard]] const GroupPlacement& placement_of(const CollectiveUse& use) const {
+    return context_.groups[static_cast<std::size_t>(use.collective.group)];
+  }
+  [[nodiscard]] Estimate collective_cost(const CollectiveUse& use) const {
+    const GroupPlacement& placement = placement_of(use);
     Collective collective = use.collective;
     if (context_.framework->dispatches_once_per_node)
       collective.size = collective.size * copies_per_node(collective.fan_out, placement.nodes());
     Estimate e = context_.cost->collective_cost(collective, placement);
     if (collective.group == ParallelGroup::tp) e.time_s *= context_.framework->tp_collective_skew;
+    return e;
+  }
+  [[nodiscard]] double hidden_s(const CollectiveUse& use, double whole_s) const {
+    return std::min(whole_s, beside_s(use));
+  }
+
+  void add_collective(const CollectiveUse& use, CostVector& total) const {
+    Estimate e = collective_cost(use);
     const double whole = e.time_s * use.count;
-    const double hidden = std::min(whole, beside_s(use));
-    e.time_s = whole - hidden * (1 - context_.framework->hidden_cost_fraction);
-    if (use.collective.group == ParallelGroup::tp && placement.size > 1)
+    e.time_s = whole - hidden_s(use, whole) * (1 - context_.framework->hidden_cost_fraction);
+    if (use.collective.group == ParallelGroup::tp && placement_of(use).size > 1)
       e.time_s += use.count * context_.framework->tp_collective_host_s;
     total.add(kind_of(use.collective.group), e);
   }
@@ -163,6 +194,19 @@ double tensor_flops(const RankGraph& graph, Share share) {
   return sum;
 }
 
+/// Both operands of every weight gradient: what is kept from the input gradient until then.
+double weight_operand_bytes(const RankGraph& graph) {
+  double bytes = 0;
+  for (const Operator& op : graph.operators) {
+    if (op.pass != Pass::wgrad) continue;
+    const auto* gemm = std::get_if<GemmShape>(&op.shape);
+    if (gemm == nullptr) continue;  // adds what a product wrote to the gradient buffer
+    bytes += bytes_per_element(op.input) * static_cast<double>(gemm->batch * gemm->k) *
+             static_cast<double>(gemm->m + gemm->n);
+  }
+  return bytes;
+}
+
 PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
                        const RecomputePolicy& policy) {
   PolicyCost cost;
@@ -191,6 +235,9 @@ UnitCost cost_unit(const RankGraph& graph, const UnitContext& context) {
   unit.backward = costing.sum({false, nullptr});
   unit.forward_s = unit.forward.total_s();
   unit.backward_s = unit.backward.total_s();
+  unit.weight_s = costing.weight_s(unit.backward);
+  unit.split_s = costing.split_s();
+  unit.weight_held_bytes = weight_operand_bytes(graph);
   unit.tensor_flops = tensor_flops(graph, [](const Operator&) { return 1.0; });
   unit.full_saved_bytes = models::saved_bytes(graph, 0).value;
   unit.transient_bytes = graph.transient.value;

@@ -27,7 +27,10 @@ struct PolicyCost {
 struct UnitCost {
   CostVector forward, backward;  ///< nothing recomputed
   double forward_s = 0, backward_s = 0;
-  double tensor_flops = 0;                        ///< of GEMMs and attention, forward and backward
+  double weight_s = 0;           ///< of backward, the weight gradients
+  double split_s = 0;            ///< what weight gradients hide no more when they are put off
+  double weight_held_bytes = 0;  ///< operands of weight gradients that are put off, per micro-batch
+  double tensor_flops = 0;       ///< of GEMMs and attention, forward and backward
   std::array<PolicyCost, kMaxPolicies> policies;  ///< by position in the search's policy list
   double full_saved_bytes = 0;                    ///< kept when nothing is recomputed
   double transient_bytes = 0;

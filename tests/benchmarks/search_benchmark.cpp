@@ -72,7 +72,7 @@ simulator::ParallelPlan one_plan() {
 void score(benchmark::State& state) {
   const simulator::StepModel& model = study().model();
   simulator::ParallelPlan plan = one_plan();
-  const auto layout = simulator::stage_layout(*model.job().model, plan.pp, plan.vpp);
+  const auto layout = model.layout(plan);
   const auto shard = model.shard_costs(plan);
   simulator::PipelineCosts pipeline;
   model.pipeline_costs(plan, shard, layout, pipeline);
@@ -90,7 +90,7 @@ BENCHMARK(score);
 void pipeline_costs(benchmark::State& state) {
   const simulator::StepModel& model = study().model();
   const simulator::ParallelPlan plan = one_plan();
-  const auto layout = simulator::stage_layout(*model.job().model, plan.pp, plan.vpp);
+  const auto layout = model.layout(plan);
   const auto shard = model.shard_costs(plan);
   simulator::PipelineCosts pipeline;
   for (auto _ : state) {

@@ -207,6 +207,10 @@ std::vector<BadInput> plans() {
       plan("SeveralValuesForOnePlan", "{tp: [2, 4]}",
            {"plan.tp: one value is needed", "2 were given"}),
       plan("WrongSchedule", "{schedule: interleaved}", {"schedule: interleaved", "vpp = 1"}),
+      plan("DualPipeOfThreeStages", "{gpus: 3, pp: 3, schedule: dualpipe}",
+           {"schedule: dualpipe needs an even pp", "pp = 3"}),
+      plan("VWithoutChunks", "{gpus: 2, pp: 2, schedule: zbv}",
+           {"schedule: zbv needs", "vpp = 2", "vpp = 1"}),
       bad_scenario("NoPlan", {}, {{"s.yaml plan: no plan to simulate", "--tp 8 --pp 4"}},
                    "simulate"),
   };

@@ -142,14 +142,15 @@ inline ParallelPlan any_plan() {
   }
   plan.precision = between(0, 2) == 0 ? Precision::fp8 : Precision::bf16;
   plan.schedule = static_cast<std::uint8_t>(default_schedule(plan.vpp));
-  if (plan.vpp == 1 && between(0, 3) == 0) {
-    plan.schedule = static_cast<std::uint8_t>(schedule_named("gpipe"));
+  if (between(0, 1) == 0) {
+    plan.schedule = static_cast<std::uint8_t>(between(0, static_cast<int>(schedules().size()) - 1));
   }
   return plan;
 }
 
 inline bool runs(const PricedJob& question, const ParallelPlan& plan) {
   return violated(plan, question.job()) == Rule::none &&
+         schedule_runs(plan, micro_batches(plan, question.training)) &&
          !refuses(question.frameworks[plan.framework], plan, question.model);
 }
 

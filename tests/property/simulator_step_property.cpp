@@ -21,7 +21,7 @@ constexpr int kCases = 400;
 /// Score of a plan by the search's way: shard, pipeline, score.
 StepScore scored(const StepModel& model, const ParallelPlan& plan) {
   const ShardCosts shard = model.shard_costs(plan);
-  const auto layout = stage_layout(*model.job().model, plan.pp, plan.vpp);
+  const auto layout = model.layout(plan);
   PipelineCosts pipeline;
   model.pipeline_costs(plan, shard, layout, pipeline);
   return model.score(plan, shard, pipeline, model.policy_of(plan.recompute));
@@ -78,6 +78,46 @@ TEST(StepLaws, ExplanationAndScoreAgreeBitForBit) {
   });
 }
 
+/// The plan's stages run event by event: what the score must be before the end of the step.
+double timeline_s(const PlanTerms& terms) {
+  const PipelineCosts& pipeline = terms.pipeline;
+  std::vector<std::vector<ChunkTime>> times;
+  for (std::size_t i = 0; i < pipeline.layout.size(); ++i) {
+    const ChunkTime chunk = chunk_time(stage_time(terms, i), pipeline.worked.vpp);
+    for (int r = 0; r < pipeline.layout[i].repeats; ++r)
+      times.emplace_back(static_cast<std::size_t>(pipeline.worked.vpp), chunk);
+  }
+  const bool closed = pipeline.schedule->pipeline_s != nullptr;
+  const double latency_s = !closed && pipeline.transfer_hidden ? pipeline.transfer_s : 0.0;
+  return run_schedule(*pipeline.schedule, pipeline.worked, times, latency_s).end_s;
+}
+
+// 1e-6 is asked for; interleaved, the closed form may fall short where two stages take turns at
+// being the slowest (docs/model.md section 4).
+TEST(StepLaws, ThePipelineTakesAsLongAsItsTimeline) {
+  int plans = 0, exact = 0;
+  samples::check_law(1000, [&] {
+    const auto question = samples::priced(samples::any_question());
+    const ParallelPlan plan = samples::valid_plan(*question);
+    const ShardCosts shard = question->step.shard_costs(plan);
+    const auto layout = question->step.layout(plan);
+    PipelineCosts pipeline;
+    question->step.pipeline_costs(plan, shard, layout, pipeline);
+    const PlanTerms terms{plan, shard, pipeline, question->frameworks[0],
+                          question->step.policy_of(plan.recompute)};
+    const PipelineTime time = pipeline_time(terms);
+    const double error = (time.whole_s - time.ramp_s) / timeline_s(terms) - 1;
+    RC_LOG() << to_text(plan) << " " << schedule_of(plan).name << ": " << error << "\n";
+    RC_ASSERT(error < 1e-9);
+    const bool approximate = schedule_of(plan).name == "interleaved";
+    RC_ASSERT(error > (approximate ? -0.03 : -1e-9));
+    ++plans;
+    if (std::abs(error) < 1e-6) ++exact;
+  });
+  RecordProperty("exact", std::to_string(exact) + " of " + std::to_string(plans));
+  EXPECT_GE(exact, 0.99 * plans);
+}
+
 TEST(StepLaws, IntervalHoldsThePoint) {
   samples::check_law(kCases, [] {
     const auto question = samples::priced(samples::any_question());
@@ -93,7 +133,10 @@ TEST(StepLaws, AStepTakesAtLeastTheComputeOfItsBusiestStage) {
     const StepReport report = question->step.explain(samples::valid_plan(*question));
     const double m = static_cast<double>(report.time.micro_batches);
     for (const StageReport& stage : report.stages) {
-      RC_ASSERT(report.time.step_time_s >= m * (stage.forward_s + stage.backward_s) * (1 - 1e-12));
+      // Where forward and backward run as one, less what they hide of each other.
+      const double saved_s = report.plan.vpp * stage.chunk.saved_s;
+      RC_ASSERT(report.time.step_time_s >=
+                m * (stage.forward_s + stage.backward_s - saved_s) * (1 - 1e-12));
     }
     RC_ASSERT(report.time.hfu <= 1);
     RC_ASSERT(report.time.mfu_causal <= report.time.mfu);
@@ -112,7 +155,7 @@ TEST(StepLaws, StagesCoverTheModelAndThePeakIsTheWorst) {
       layers += stage.layers;
       worst = std::max(worst, stage.memory.device_total());
     }
-    RC_ASSERT(layers == question->model.layer_count());
+    RC_ASSERT(layers == question->model.layer_count() * schedule_of(report.plan).copies);
     RC_ASSERT(worst == report.memory.device_total());
   });
 }

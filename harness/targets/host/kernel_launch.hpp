@@ -15,7 +15,8 @@ namespace foreplan::harness {
 /// Memory that points use one after another: getting fresh pages takes longer than measuring.
 class Arena {
  public:
-  /// At least so many bytes, aligned to a page, until the last owner is gone. Throws std::bad_alloc.
+  /// At least so many bytes, aligned to a page, until the last owner is gone. Throws
+  /// std::bad_alloc.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
 
  private:

@@ -14,7 +14,10 @@ namespace foreplan::scenarios {
 namespace {
 
 using namespace testing_questions;
+using simulator::ParallelPlan;
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
@@ -148,6 +151,51 @@ TEST(TorchtitanLaunch, NamesEveryDegree) {
   EXPECT_THAT(flags, Contains(Pair("--training.seq_len", "8192")));
   EXPECT_THAT(flags, Contains(Pair("--activation_checkpoint.mode", "full")));
   EXPECT_THAT(flags, Not(Contains(Key("--parallelism.pipeline_parallel_schedule"))));
+}
+
+struct NamedSchedule {
+  Flags plan;
+  const char* torch;
+};
+
+TEST(TorchtitanLaunch, NamesTheScheduleAsPyTorchDoes) {
+  Flags question = kLlama70B;
+  question.emplace_back("--framework", "torchtitan");
+  const Flags deep = {{"--tp", "8"}, {"--pp", "4"}, {"--zero", "3"}};
+  for (const auto& [plan, torch] : {
+           NamedSchedule{{{"--schedule", "1f1b"}}, "1F1B"},
+           NamedSchedule{{{"--schedule", "gpipe"}}, "GPipe"},
+           NamedSchedule{{{"--vpp", "5"}, {"--schedule", "interleaved"}}, "Interleaved1F1B"},
+           NamedSchedule{{{"--vpp", "2"}, {"--schedule", "zb-h1"}}, "InterleavedZeroBubble"},
+           NamedSchedule{{{"--vpp", "2"}, {"--schedule", "zbv"}}, "ZBVZeroBubble"},
+           NamedSchedule{{{"--vpp", "2"}, {"--schedule", "dualpipev"}}, "DualPipeV"},
+       }) {
+    Flags flags = deep;
+    flags.insert(flags.end(), plan.begin(), plan.end());
+    EXPECT_THAT(arguments_of(question, flags),
+                Contains(Pair("--parallelism.pipeline_parallel_schedule", torch)));
+  }
+}
+
+struct Unrunnable {
+  const char *framework, *schedule, *vpp, *has, *elsewhere;
+};
+
+TEST(Launch, SaysWhyAScheduleHasNoArgumentsAndWhatRunsIt) {
+  for (const auto& c :
+       {Unrunnable{"megatron-core", "zbv", "2", "Megatron-LM pipelines with 1F1B", "torchtitan"},
+        Unrunnable{"megatron-core", "zb-h2", "1", "Megatron-LM pipelines with 1F1B", "fork"},
+        Unrunnable{"megatron-core", "dualpipe", "1", "Megatron-LM pipelines with 1F1B", "DeepSeek"},
+        Unrunnable{"torchtitan", "zb-h1", "1", "with vpp > 1, InterleavedZeroBubble", "fork"}}) {
+    Flags question = kLlama70B;
+    question.emplace_back("--framework", c.framework);
+    const Study study = planned(
+        question, {{"--tp", "8"}, {"--pp", "4"}, {"--vpp", c.vpp}, {"--schedule", c.schedule}});
+    const ParallelPlan& plan = study.scenario().plan.value();
+    EXPECT_TRUE(launch_arguments(plan, study).empty()) << c.schedule;
+    EXPECT_THAT(launch_obstacle(plan, study),
+                AllOf(HasSubstr(c.schedule), HasSubstr(c.has), HasSubstr(c.elsewhere)));
+  }
 }
 
 TEST(Launch, IsEmptyWhereTheFrameworksArgumentsAreNotKnown) {

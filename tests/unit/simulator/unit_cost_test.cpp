@@ -105,6 +105,37 @@ TEST_F(UnitCosting, CountsAreTakenOver) {
   EXPECT_EQ(costed(small_graph()).fp8_copy_bytes, 34);
 }
 
+TEST_F(UnitCosting, WeightGradientsArePartOfBackward) {
+  EXPECT_DOUBLE_EQ(costed(small_graph()).weight_s, 1e-3);
+  EXPECT_EQ(costed(small_graph()).split_s, 0);
+  framework_.host_time_per_kernel_s = 1e-2;  // every kernel waits for its launch
+  const UnitCost waiting = costed(small_graph());
+  EXPECT_DOUBLE_EQ(waiting.weight_s, waiting.backward_s * (1e-3 / 2.1e-3));
+}
+
+TEST_F(UnitCosting, PuttingWeightGradientsOffExposesWhatTheyHide) {
+  framework_.hidden_cost_fraction = 0.25;
+  const auto beside = [&](Pass pass) {
+    return costed(with_collective(ParallelGroup::tp, Pass::dgrad, "fc1", pass)).split_s;
+  };
+  EXPECT_DOUBLE_EQ(beside(Pass::wgrad), 0.75 * 4e-4);
+  EXPECT_EQ(beside(Pass::dgrad), 0);
+}
+
+// Qi et al. 2024, section 2.3, table 1: the weight gradients of a layer need 32 s b h bytes.
+TEST_F(UnitCosting, WeightGradientsHoldBothOperands) {
+  models::ModelSpec model = samples::dense_model();
+  models::LayerSpec layer = samples::dense_layer();
+  layer.attention.kv_heads = layer.attention.heads;
+  layer.ffn = models::FeedForwardSpec{.hidden = 4 * model.hidden,
+                                      .activation = models::ActivationKind::gelu};
+  models::RankShape shape;
+  shape.micro_batch = 2;
+  shape.sequence_length = 512;
+  const double sbh = 512.0 * 2 * static_cast<double>(model.hidden);
+  EXPECT_EQ(costed(models::layer_graph(model, layer, shape)).weight_held_bytes, 32 * sbh);
+}
+
 TEST_F(UnitCosting, ElementwiseTrafficScalesElementwiseKernelsOnly) {
   framework_.elementwise_traffic = 3;
   const UnitCost unit = costed(small_graph());

@@ -183,15 +183,6 @@ TEST(Validity, TheBatchDividesIntoMicroBatches) {
   EXPECT_THAT(text, AllOf(HasSubstr("64"), HasSubstr("= 24")));
 }
 
-TEST(Validity, InterleavingWorksInRoundsOfStages) {
-  Question question;
-  question.training.global_batch = 48;  // 6 micro-batches per rank
-  const auto [rule, text] = outcome(question, [](ParallelPlan& p) { p.pp = 4, p.vpp = 3; });
-  EXPECT_EQ(rule, Rule::interleaving_needs_rounds);
-  EXPECT_THAT(text, AllOf(HasSubstr("(6)"), HasSubstr("pp = 4")));
-  EXPECT_EQ(outcome(question, [](ParallelPlan& p) { p.pp = 2, p.vpp = 3; }).first, Rule::none);
-}
-
 TEST(Validity, ExpertParallelismDividesTheExperts) {
   const auto [rule, text] = outcome(about_experts(), [](ParallelPlan& p) { p.ep = 3; });
   EXPECT_EQ(rule, Rule::experts_divide_by_ep);
