@@ -19,14 +19,24 @@ struct StepTraffic {
 /// al. 2021, figure 4): all but one chunk's traffic has that long to hide. The last chunk's hides
 /// beside its own pass if it goes bucket by bucket (Megatron-LM: on the first stage only; elsewhere
 /// a chunk is one bucket).
-double hidden_step_traffic_s(const PlanTerms& t, const StepTraffic& traffic) {
-  const double chunk_traffic = traffic.traffic_s / t.plan.vpp;
-  const double group = static_cast<double>(
-      std::min<std::int64_t>(t.plan.pp, std::max<std::int64_t>(1, t.pipeline.micro_batches)));
-  const double between = group * (t.plan.vpp - 1.0) / t.plan.vpp * traffic.pass_s;
-  const double beside = traffic.by_bucket ? traffic.pass_s / t.plan.vpp : 0.0;
-  return std::min(traffic.traffic_s - chunk_traffic, between) + std::min(chunk_traffic, beside);
-}
+class HiddenStepTraffic {
+ public:
+  explicit HiddenStepTraffic(const PlanTerms& t) : chunk_share_(1.0 / t.plan.vpp) {
+    const double group = static_cast<double>(
+        std::min<std::int64_t>(t.plan.pp, std::max<std::int64_t>(1, t.pipeline.micro_batches)));
+    passes_between_ = group * (1 - chunk_share_);
+  }
+  [[nodiscard]] double of(const StepTraffic& traffic) const {
+    const double chunk_traffic = chunk_share_ * traffic.traffic_s;
+    const double between = passes_between_ * traffic.pass_s;
+    const double beside = traffic.by_bucket ? chunk_share_ * traffic.pass_s : 0.0;
+    return std::min(traffic.traffic_s - chunk_traffic, between) + std::min(chunk_traffic, beside);
+  }
+
+ private:
+  double chunk_share_;
+  double passes_between_;
+};
 
 /// What a transfer of `traffic_s` beside `compute_s` costs: what sticks out, plus the contention of
 /// what does not.
@@ -121,6 +131,7 @@ ChunkTime chunk_time(const StageTime& stage, int chunks) {
 double exposed_step_traffic_s(const PlanTerms& t) {
   double worst = 0;
   double earlier_forward = 0, earlier_backward = 0;  // work of the stages before this one
+  const HiddenStepTraffic hidden(t);
   for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {
     const StageCost& cost = t.pipeline.stages[i];
     double reduce = 0, gather = 0;
@@ -140,9 +151,9 @@ double exposed_step_traffic_s(const PlanTerms& t) {
     const double kept = 1 - t.framework.hidden_cost_fraction;
     double exposed = reduce + gather;
     if (t.framework.overlap_grad_reduce)
-      exposed -= kept * hidden_step_traffic_s(t, {reduce, cost.backward_s, first});
+      exposed -= kept * hidden.of({reduce, cost.backward_s, first});
     if (t.framework.overlap_param_gather)
-      exposed -= kept * hidden_step_traffic_s(t, {gather, cost.forward_s, first});
+      exposed -= kept * hidden.of({gather, cost.forward_s, first});
     exposed -=
         std::min(exposed, slack_share * (earlier_backward +
                                          (t.framework.overlap_param_gather ? earlier_forward : 0)));

@@ -114,6 +114,7 @@ TEST_F(UnitCosting, WeightGradientsArePartOfBackward) {
 }
 
 TEST_F(UnitCosting, PuttingWeightGradientsOffExposesWhatTheyHide) {
+  framework_.overlap_tp_backward = true;
   framework_.hidden_cost_fraction = 0.25;
   const auto beside = [&](Pass pass) {
     return costed(with_collective(ParallelGroup::tp, Pass::dgrad, "fc1", pass)).split_s;
