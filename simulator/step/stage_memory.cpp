@@ -79,9 +79,12 @@ struct WorstMoment : Moment {
 WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
   WorstMoment worst;
   double most_gathered = 0;
-  const auto consider = [&](const Moment& moment) {
+  // By value and field by field: a copy of the whole would wait for its halves to be stored.
+  const auto consider = [&](Moment moment) {
     most_gathered = std::max(most_gathered, moment.gathered);
-    if (moment.total() > worst.total()) static_cast<Moment&>(worst) = moment;
+    if (moment.total() <= worst.total()) return;
+    worst.transient = moment.transient;
+    worst.gathered = moment.gathered;
   };
   if (layers.head) consider(head_moment(t, layers));
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
