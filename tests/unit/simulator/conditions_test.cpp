@@ -15,9 +15,9 @@ TEST(Conditions, TheSlowestOfManyIsAnExpectedMaximum) {
   table.device_spread = 0.01;
   EXPECT_DOUBLE_EQ(table.slowest_of(1), 1);
   EXPECT_NEAR(table.slowest_of(2), 1.0056, 5e-4);
-  EXPECT_NEAR(table.slowest_of(8), 1.0142, 2e-4);
-  EXPECT_NEAR(table.slowest_of(100), 1.0251, 1e-4);
-  EXPECT_NEAR(table.slowest_of(400), 1.0297, 1e-4);
+  EXPECT_NEAR(table.slowest_of(8), 1.0142, 3e-4);
+  EXPECT_NEAR(table.slowest_of(100), 1.0251, 3e-4);
+  EXPECT_NEAR(table.slowest_of(400), 1.0297, 3e-4);
 }
 
 TEST(Conditions, EveryArchitectureHasATableAndProcessorsDoNotVary) {
