@@ -50,6 +50,7 @@ std::unique_ptr<Verb> make_validate();
 std::unique_ptr<Verb> make_import();
 std::unique_ptr<Verb> make_bench();
 std::unique_ptr<Verb> make_report();
+std::unique_ptr<Verb> make_completion();
 
 /// Options that stand for scenario keys, and the scenario file itself.
 class ScenarioArguments {

@@ -16,6 +16,7 @@ std::vector<std::unique_ptr<Verb>> make_verbs() {
   verbs.push_back(make_models());
   verbs.push_back(make_devices());
   verbs.push_back(make_clusters());
+  verbs.push_back(make_completion());
   return verbs;
 }
 
