@@ -23,19 +23,35 @@ namespace {
 constexpr double kTicks = 1e6;
 constexpr std::size_t kMostDependences = 12;
 
+/// What a slot is, 0 to 7: its work, or, where it runs as one with another, 4 + its place among a
+/// forward and a backward or an input gradient that do.
+int slot_kind(const ScheduleSlot& slot, const ScheduleSlot* partner) {
+  if (partner == nullptr) return static_cast<int>(slot.work);
+  const ScheduleSlot& other = slot.work == Work::forward ? *partner : slot;
+  return 4 + (slot.work == Work::forward ? 0 : 1) + (other.work == Work::input_gradient ? 2 : 0);
+}
+constexpr std::size_t kSlotKinds = 8;
+
 Json stage_slots(const std::vector<TimedSlot>& slots, double ticks_per_s, std::size_t most,
                  int vpp) {
   Json starts = Json::array(), codes = Json::array();
+  std::array<double, kSlotKinds> ticks{};
   std::int64_t last = 0;
   for (std::size_t i = 0; i < std::min(most, slots.size()); ++i) {
     const TimedSlot& timed = slots[i];
+    const ScheduleSlot* partner = timed.slot.with_next                   ? &slots[i + 1].slot
+                                  : i > 0 && slots[i - 1].slot.with_next ? &slots[i - 1].slot
+                                                                         : nullptr;
+    const int kind = slot_kind(timed.slot, partner);
+    ticks[static_cast<std::size_t>(kind)] = (timed.end_s - timed.start_s) * ticks_per_s;
     const std::int64_t start = std::llround(timed.start_s * ticks_per_s);
     starts.push_back(start - last);
     last = start;
-    codes.push_back(2 * (std::int64_t{timed.slot.micro_batch} * vpp + timed.slot.chunk) +
-                    (timed.slot.forward ? 0 : 1));
+    codes.push_back(static_cast<std::int64_t>(kSlotKinds) *
+                        (std::int64_t{timed.slot.micro_batch} * vpp + timed.slot.chunk) +
+                    kind);
   }
-  return Json{{"starts", std::move(starts)}, {"slots", std::move(codes)}};
+  return Json{{"kind_ticks", ticks}, {"starts", std::move(starts)}, {"slots", std::move(codes)}};
 }
 
 }  // namespace
@@ -47,15 +63,15 @@ Json timeline_picture(const StepReport& report) {
   bool cut = false;
   Json stages = Json::array();
   for (const StageReport& stage : report.stages) {
-    const auto& slots = timeline.pipeline.stages[static_cast<std::size_t>(stage.stage)];
+    const auto& slots = timeline.slots(stage.stage);
     cut = cut || slots.size() > most;
     Json row{{"stage", stage.stage},
              {"layers", stage.layers},
-             {"forward_ticks", stage.forward.total_s() / report.plan.vpp * ticks_per_s},
-             {"backward_ticks", stage.backward.total_s() / report.plan.vpp * ticks_per_s},
+             {"forward_s", stage.forward_s},
+             {"backward_s", stage.backward_s},
              {"base_bytes", stage.memory.device_total() - stage.memory.activations},
-             {"chunk_bytes", chunk_bytes(stage, report.plan, timeline.shape)}};
-    row.update(stage_slots(slots, ticks_per_s, most, report.plan.vpp));
+             {"change_bytes", kept_changes_bytes(stage, slots)}};
+    row.update(stage_slots(slots, ticks_per_s, most, timeline.worked.vpp));
     stages.push_back(std::move(row));
   }
   return Json{{"end_s", timeline.end_s},
@@ -63,7 +79,7 @@ Json timeline_picture(const StepReport& report) {
               {"ticks", kTicks},
               {"pipeline_end_ticks", timeline.pipeline.end_s * ticks_per_s},
               {"traffic_ticks", report.time.end_traffic_s * ticks_per_s},
-              {"vpp", report.plan.vpp},
+              {"chunks", timeline.worked.vpp},
               {"micro_batches", report.time.micro_batches},
               {"cut", cut},
               {"stages", std::move(stages)}};

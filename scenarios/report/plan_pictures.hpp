@@ -11,9 +11,10 @@ namespace foreplan::scenarios {
 inline constexpr std::size_t kMostTimelineSlots = 100'000;
 
 /// The step over time: `ticks` of them are the whole step. Per stage the slots in order, each as
-/// the distance of its start from the slot before and as 2 x (micro-batch x vpp + chunk), plus 1
-/// for a backward; how long forward and backward take; device memory without and per chunk of
-/// activations. `cut` where slots are missing.
+/// the distance of its start from the slot before and as 8 x (micro-batch x chunks + chunk) + kind;
+/// how long a slot of each kind takes (the kinds: forward, backward, input gradient, weight
+/// gradient; forward and backward that run as one, forward and input gradient that do); device
+/// memory without activations, and what each work changes of them. `cut` where slots are missing.
 [[nodiscard]] nlohmann::ordered_json timeline_picture(const simulator::StepReport& report);
 
 /// What the step hangs on: shares of kinds of work, the single kernels and collectives with most,

@@ -3,6 +3,7 @@
 function pipelineTimeline(picture) {
   const figure = byId("timeline-figure"), zoom = byId("zoom"), pan = byId("pan");
   const secondsPerTick = picture.end_s / picture.ticks;
+  const works = ["forward", "backward", "input gradient", "weight gradient"];
   const stages = picture.stages.map(unpack);
   const most = Math.max(...stages.map((s) => Math.max(...s.memory.map((m) => m[1]))));
   const drained = picture.pipeline_end_ticks;
@@ -15,12 +16,16 @@ function pipelineTimeline(picture) {
     const memory = [[0, bytes]];
     const slots = stage.starts.map((distance, i) => {
       start += distance;
-      const code = stage.slots[i], forward = code % 2 === 0, index = code >> 1;
-      const ticks = forward ? stage.forward_ticks : stage.backward_ticks;
-      busy += ticks;
-      bytes += forward ? stage.chunk_bytes : -stage.chunk_bytes;
-      memory.push([forward ? start : start + ticks, bytes]);
-      return {start, end: start + ticks, forward, micro: Math.floor(index / picture.vpp), chunk: index % picture.vpp};
+      const kind = stage.slots[i] % 8, index = stage.slots[i] >> 3;
+      // Of two that run as one the forward stands above the other.
+      const half = kind < 4 ? "" : kind % 2 === 0 ? "top" : "bottom";
+      const work = kind < 4 ? kind : kind % 2 === 0 ? 0 : kind === 5 ? 1 : 2;
+      const slot = {start, end: start + stage.kind_ticks[kind], work, half,
+        micro: Math.floor(index / picture.chunks), chunk: index % picture.chunks};
+      if (half !== "bottom") busy += stage.kind_ticks[kind];
+      bytes += stage.change_bytes[work];
+      memory.push([work === 0 ? start : slot.end, bytes]);
+      return slot;
     });
     return {...stage, slots, busy, memory};
   }
@@ -32,7 +37,7 @@ function pipelineTimeline(picture) {
   const xOf = (tick) => left + (tick - window_[0]) / (window_[1] - window_[0]) * (figure.clientWidth - left);
   const tickOf = (x) => window_[0] + (x - left) / (figure.clientWidth - left) * (window_[1] - window_[0]);
 
-  const shortest = Math.min(...stages.map((s) => Math.min(s.forward_ticks, s.backward_ticks)));
+  const shortest = Math.min(...stages.flatMap((s) => s.kind_ticks.filter((t) => t > 0)));
   const narrowest = Math.min(end, Math.max(3 * shortest, end / 2000));
 
   /** Magnification grows evenly in its logarithm, up to a window of about three slots. */
@@ -82,18 +87,18 @@ function pipelineTimeline(picture) {
   }
 
   function drawStage(g, stage, top) {
-    const h = rowHeight(), box = (from, to, name, inset = 0) => {
+    const h = rowHeight(), box = (from, to, name, y = 0, high = h) => {
       const x0 = xOf(from), x1 = xOf(to);
       if (x1 < left || x0 > figure.clientWidth) return null;
       g.fillStyle = name;
-      g.fillRect(x0, top + inset, Math.max(x1 - x0 - (x1 - x0 > 4 ? 1 : 0), 0.5), h - 2 * inset);
+      g.fillRect(x0, top + y, Math.max(x1 - x0 - (x1 - x0 > 4 ? 1 : 0), 0.5), high);
       return x1 - x0;
     };
-    const forward = colour("--forward"), backward = colour("--backward"), onSlot = colour("--on-slot");
-    box(0, end, colour("--grid"), h * 0.4);
+    const colours = ["--forward", "--backward", "--backward", "--weight"].map(colour), onSlot = colour("--on-slot");
+    box(0, end, colour("--grid"), h * 0.4, h * 0.2);
     for (const slot of stage.slots) {
-      const wide = box(slot.start, slot.end, slot.forward ? forward : backward);
-      if (wide > 26 && h >= 14) {
+      const wide = box(slot.start, slot.end, colours[slot.work], slot.half === "bottom" ? h / 2 : 0, slot.half ? h / 2 : h);
+      if (wide > 26 && h >= 14 && !slot.half) {
         g.fillStyle = onSlot;
         g.fillText(label(slot), xOf(slot.start) + 4, top + h / 2 + 4, wide - 8);
       }
@@ -123,7 +128,7 @@ function pipelineTimeline(picture) {
   }
 
   function label(slot) {
-    return `${slot.forward ? "F" : "B"}${slot.micro}${picture.vpp > 1 ? `.${slot.chunk}` : ""}`;
+    return `${"FBIW"[slot.work]}${slot.micro}${picture.chunks > 1 ? `.${slot.chunk}` : ""}`;
   }
 
   function bytesAt(stage, tick) {
@@ -138,11 +143,11 @@ function pipelineTimeline(picture) {
   function whatIs(stage, tick) {
     if (tick >= drained + picture.traffic_ticks) return "optimizer";
     if (tick >= drained) return "data-parallel traffic that nothing hides";
-    const slot = stage.slots.find((s) => s.start <= tick && tick < s.end);
-    if (!slot) return "waiting";
-    const chunk = picture.vpp > 1 ? `, chunk ${slot.chunk}` : "";
-    return `${slot.forward ? "forward" : "backward"} of micro-batch ${slot.micro}${chunk}, ` +
-      seconds((slot.end - slot.start) * secondsPerTick);
+    const found = stage.slots.filter((s) => s.start <= tick && tick < s.end);
+    if (found.length === 0) return "waiting";
+    const words = found.map((slot) => `${works[slot.work]} of micro-batch ${slot.micro}` +
+      (picture.chunks > 1 ? `, chunk ${slot.chunk}` : ""));
+    return `${words.join(" beside ")}, ${seconds((found[0].end - found[0].start) * secondsPerTick)}`;
   }
 
   function pointAt(event) {
@@ -159,16 +164,15 @@ function pipelineTimeline(picture) {
   function sayInWords() {
     const idle = stages.map((s) => 1 - s.busy / drained);
     const text = `${stages.length} pipeline stage${stages.length > 1 ? "s" : ""}, ${picture.micro_batches} micro-batches` +
-      `${picture.vpp > 1 ? `, ${picture.vpp} chunks per stage` : ""}; stages wait ${percent(Math.min(...idle))} to ` +
+      `${picture.chunks > 1 ? `, ${picture.chunks} chunks per stage` : ""}; stages wait ${percent(Math.min(...idle))} to ` +
       `${percent(Math.max(...idle))} of the pipeline's time. Run event by event it takes ${seconds(picture.end_s)}; ` +
-      `the answer's closed form says ${seconds(picture.step_time_s)}.`;
+      `the answer above says ${seconds(picture.step_time_s)}.`;
     byId("timeline-text").textContent = picture.cut
       ? `${stages.length} pipeline stages; only the beginning of the step is drawn.` : text;
     table(byId("stage-table"), "One micro-batch per stage",
       [{title: "stage"}, {title: "layers", number: true}, {title: "forward", number: true},
         {title: "backward", number: true}, {title: "least memory", number: true}, {title: "most memory", number: true}],
-      stages.map((s) => [String(s.stage), String(s.layers), seconds(s.forward_ticks * picture.vpp * secondsPerTick),
-        seconds(s.backward_ticks * picture.vpp * secondsPerTick), gib(s.base_bytes), gib(Math.max(...s.memory.map((m) => m[1])))]));
+      stages.map((s) => [String(s.stage), String(s.layers), seconds(s.forward_s), seconds(s.backward_s), gib(s.base_bytes), gib(Math.max(...s.memory.map((m) => m[1])))]));
   }
 
   /** A long step begins with as much as one can still tell apart. */
@@ -188,6 +192,7 @@ function pipelineTimeline(picture) {
   pan.addEventListener("input", place);
   redrawn(figure, place);
   const parts = [["--forward", "forward"], ["--backward", "backward"], ["--grid", "waiting"]];
+  if (stages.some((s) => s.kind_ticks[3] > 0)) parts.splice(2, 0, ["--weight", "weight gradient, put off"]);
   if (picture.traffic_ticks > 0) parts.push(["--traffic", "data-parallel traffic after the last backward"]);
   parts.push(["--update", "optimizer"], ["--compute", "device memory (shaded, below each stage)"]);
   legend(byId("timeline-legend"), parts);
