@@ -1,6 +1,7 @@
 // bench: the measuring program, and the points that a scenario needs measured.
 
 #include "cli/bench_for.hpp"
+#include "cli/output_file.hpp"
 #include "cli/sibling_program.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -10,7 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <stdexcept>
 
 namespace foreplan::cli {
@@ -62,9 +62,8 @@ class Bench final : public Verb {
       arguments.insert(arguments.end(), {"--bench", file_in_memory(text)});
       become_sibling("foreplan-bench", arguments);
     }
-    std::ofstream file(out_, std::ios::binary);
-    file << text;
-    if (!file.flush()) return fail("cannot be written", Place{out_, 0, 0, "--write"});
+    auto written = write_file(out_, text, "--write");
+    if (!written) return fail(std::move(written.error()));
     print(fmt::format("{} points -> {}\n", points.size(), out_));
     return kDone;
   }

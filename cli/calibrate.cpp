@@ -1,7 +1,8 @@
 // calibrate: measurements of a device -> its profile, how good that is, and what to measure next.
 
+#include "cli/calibration_page.hpp"
 #include "cli/measurement_plan.hpp"
-#include "cli/report_plot.hpp"
+#include "cli/output_file.hpp"
 #include "cli/score_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -16,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 
 namespace foreplan::cli {
 namespace {
@@ -26,14 +26,6 @@ using cal::CalibrationProfile;
 using Json = nlohmann::ordered_json;
 
 constexpr int kMostMeasurements = 1000;
-
-Result<void> write_text(const std::filesystem::path& file, const std::string& text,
-                        std::string_view option) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  if (out.flush()) return {};
-  return fail("cannot be written", Place{file.string(), 0, 0, std::string(option)});
-}
 
 /// What a fit needs besides the device.
 struct Inputs {
@@ -101,11 +93,13 @@ class Calibrate final : public Verb {
     }
     auto device = scenarios::find_device(device_, Place{{}, 0, 0, "--device"});
     if (!device) return fail(std::move(device.error()));
+    ProgressLine progress("fitting");
     auto inputs = read_inputs(*device);
     if (!inputs) return fail(std::move(inputs.error()));
-    ProgressLine progress("fitting");
     Verdict verdict;
-    auto profile = inputs->own ? adapt(*device, *inputs, verdict) : fit(*device, *inputs, verdict);
+    auto profile = inputs->own ? adapt(*device, *inputs, verdict, progress)
+                               : fit(*device, *inputs, verdict, progress);
+    progress.finish();
     if (!profile) return fail(std::move(profile.error()));
     profile->scores = verdict.board.groups();
     const bool reporting = report_option_->count() > 0;
@@ -114,14 +108,16 @@ class Calibrate final : public Verb {
                                  ? ""
                                  : scenarios::canonical_name(profile->device.name) + ".json";
     if (!file.empty()) {
-      auto written = write_text(file, cal::profile_text(*profile), "--out");
+      auto written = write_file(file, cal::profile_text(*profile), "--out");
       if (!written) return fail(std::move(written.error()));
     }
     const std::string page = reporting ? page_path() : "";
     const std::string text = summary_text(*profile, file, page, verdict);
     if (reporting) {
-      auto written = write_text(
-          page, report_html(profile->name, score_plots(verdict.board.points()), text), "--report");
+      auto written = write_file(page,
+                                calibration_page(*profile, score_plots(verdict.board.points()),
+                                                 judgement(*profile, verdict)),
+                                "--report");
       if (!written) return fail(std::move(written.error()));
     }
     print(json_ ? summary_json(*profile, file, page, verdict) : text);
@@ -150,32 +146,37 @@ class Calibrate final : public Verb {
   }
 
   /// A profile of the shipped measurements.
-  Result<CalibrationProfile> fit(const DeviceSpec& device, const Inputs& inputs,
-                                 Verdict& verdict) const {
-    if (folds_ > 1) {
-      const bool reporting = report_option_->count() > 0;
+  Result<CalibrationProfile> fit(const DeviceSpec& device, const Inputs& inputs, Verdict& verdict,
+                                 ProgressLine& progress) const {
+    const bool judging = folds_ > 1, reporting = judging && report_option_->count() > 0;
+    // Fits take about the same time each: the folds, extrapolation, and the profile itself.
+    const std::size_t fits =
+        (judging ? static_cast<std::size_t>(folds_) : 0) + (reporting ? 1 : 0) + 1;
+    std::size_t done = 0;
+    progress.update(done, fits);
+    if (judging) {
       if (reporting) verdict.ablation.emplace(device, inputs.catalogue, inputs.shipped);
-      cal::FoldVisitor visit;
-      if (reporting) {
-        visit = [&](const CalibrationProfile& fold, const cal::HoldOut& hold_out) {
-          verdict.ablation->add_fold(fold, hold_out);
-        };
-      }
+      const auto visit = [&](const CalibrationProfile& fold, const cal::HoldOut& hold_out) {
+        if (reporting) verdict.ablation->add_fold(fold, hold_out);
+        progress.update(++done, fits);
+      };
       auto board = cal::cross_validate(device, inputs.catalogue, inputs.shipped, folds_, visit);
       if (!board) return fail(std::move(board.error()));
       verdict.board = std::move(*board);
-      if (reporting) {
-        auto beyond = cal::extrapolate(device, inputs.catalogue, inputs.shipped);
-        if (!beyond) return fail(std::move(beyond.error()));
-        verdict.beyond = std::move(*beyond);
-      }
+    }
+    if (reporting) {
+      auto beyond = cal::extrapolate(device, inputs.catalogue, inputs.shipped);
+      if (!beyond) return fail(std::move(beyond.error()));
+      verdict.beyond = std::move(*beyond);
+      progress.update(++done, fits);
     }
     return cal::fit_profile(device, inputs.catalogue, inputs.shipped);
   }
 
   /// A profile of one's own machine.
-  Result<CalibrationProfile> adapt(const DeviceSpec& device, const Inputs& inputs,
-                                   Verdict& verdict) const {
+  Result<CalibrationProfile> adapt(const DeviceSpec& device, const Inputs& inputs, Verdict& verdict,
+                                   ProgressLine& progress) const {
+    progress.update(0, 2);
     auto from = device;
     if (prior_option_->count() > 0) {
       auto named = scenarios::find_device(prior_, Place{{}, 0, 0, "--prior"});
@@ -191,6 +192,7 @@ class Calibrate final : public Verb {
       if (!board) return fail(std::move(board.error()));
       verdict.board = std::move(*board);
     }
+    progress.update(1, 2);
     return cal::adapt_profile(machine);
   }
 
@@ -230,7 +232,7 @@ class Calibrate final : public Verb {
       print(text);
       return kDone;
     }
-    auto written = write_text(out_, text, "--out");
+    auto written = write_file(out_, text, "--out");
     if (!written) return fail(std::move(written.error()));
     print(styled(study->cost().name(), Style::title) + fmt::format(" -> {}\n", out_) +
           plan_text(*points));
@@ -263,24 +265,33 @@ class Calibrate final : public Verb {
     text += fmt::format("  own rows  {} GEMM, {} attention, {} bandwidth, {} collective\n",
                         p.gemm_rows, p.attention_rows, p.bandwidth_rows, p.collective_rows);
     for (const std::string& note : p.notes) text += "  " + note + '\n';
-    if (report_option_->count() == 0 || p.scores.empty()) return text;
-    const auto section = [&](const std::string& title, const std::string& table) {
-      text += styled('\n' + title + '\n', Style::title) + table;
-    };
-    section(fmt::format("Errors on shapes that the fit had not seen ({} folds by shape)", folds_),
-            scores_text(verdict.board.models(), true));
-    section("The same by group", scores_text(p.scores, true));
+    if (report_option_->count() == 0) return text;
+    for (const PageSection& section : judgement(p, verdict))
+      text += styled('\n' + section.title + '\n', Style::title) + section.table.text();
+    return text;
+  }
+
+  /// What the report says of the profile, table by table; nothing where it was not judged.
+  [[nodiscard]] std::vector<PageSection> judgement(const CalibrationProfile& p,
+                                                   const Verdict& verdict) const {
+    std::vector<PageSection> sections;
+    if (p.scores.empty()) return sections;
+    sections.push_back(
+        {fmt::format("Errors on shapes that the fit had not seen ({} folds by shape)", folds_),
+         scores_table(verdict.board.models(), true)});
+    sections.push_back({"The same by group", scores_table(p.scores, true)});
     if (verdict.ablation) {
-      section("What each part buys, on the same folds: median / p95 error",
-              ablation_text(*verdict.ablation));
+      sections.push_back({"What each part buys, on the same folds: median / p95 error",
+                          ablation_table(*verdict.ablation)});
     }
     if (verdict.beyond) {
-      section(fmt::format("Extrapolation: fitted to m, n, k and lengths up to {} and to {} nodes, "
-                          "asked about more",
-                          cal::kExtrapolationSize, cal::kExtrapolationNodes),
-              extrapolation_text(verdict.beyond->groups(), verdict.board.groups()));
+      sections.push_back(
+          {fmt::format("Extrapolation: fitted to m, n, k and lengths up to {} and to {} nodes, "
+                       "asked about more",
+                       cal::kExtrapolationSize, cal::kExtrapolationNodes),
+           extrapolation_table(verdict.beyond->groups(), verdict.board.groups())});
     }
-    return text;
+    return sections;
   }
 
   std::string device_, database_, out_, prior_, report_, scenario_;

@@ -22,6 +22,21 @@ constexpr std::string_view kFooter =
     "  foreplan sweep SCENARIO --db runs.db; foreplan show --db runs.db\n\n"
     "Exit codes: 0 done, 1 nothing fits, 2 bad input, 3 environment failed.";
 
+/// What a person sees who types the program's name alone.
+std::string greeting() {
+  const auto command = [](std::string_view line, std::string_view what) {
+    return fmt::format("  {}\n      {}\n", styled(line, Style::title), what);
+  };
+  return "Which parallel plan trains this model on this cluster, how fast, will it fit?\n\n" +
+         command("foreplan recommend scenarios/llama3-70b-64xh100.yaml",
+                 "what to launch, how long a step takes, how sure that is") +
+         command("foreplan sweep scenarios/llama3-70b-64xh100.yaml --db runs.db",
+                 "every plan, kept: foreplan show and foreplan report read it") +
+         command("foreplan bench --budget 5min --db runs.db",
+                 "what this machine really does, for foreplan calibrate") +
+         "\nforeplan --help lists all verbs, foreplan VERB --help explains one.\n";
+}
+
 /// The word that was meant to be a verb, when it isn't one.
 std::string unknown_verb(std::string_view word, const std::vector<std::unique_ptr<Verb>>& verbs) {
   std::vector<std::string_view> names;
@@ -107,7 +122,7 @@ int run(int argc, char** argv) {
   }
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
-    print(app.help());
+    print(greeting());
     return kDone;
   }
   for (const auto& verb : verbs) {

@@ -21,24 +21,6 @@ std::string seconds(double s) { return readable(Seconds{s}); }
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGiB); }
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
-std::string_view meaning(CostKind kind) {
-  switch (kind) {
-    case CostKind::gemm: return "matrix multiplications";
-    case CostKind::attention: return "attention cores";
-    case CostKind::elementwise: return "norms, activations, adds, casts";
-    case CostKind::recompute: return "forward repeated in backward";
-    case CostKind::host: return "GPU waits for launches";
-    case CostKind::tp: return "tensor parallel, exposed";
-    case CostKind::cp: return "context parallel, exposed";
-    case CostKind::ep: return "expert parallel, exposed";
-    case CostKind::pp: return "stage to stage, exposed";
-    case CostKind::dp: return "gradients and parameters, exposed";
-    case CostKind::optimizer: return "update and gradient norm";
-    case CostKind::bubble: return "pipeline idle";
-  }
-  return {};
-}
-
 /// Shares of the predicted kernel and wire time by what they rest on.
 std::string basis_text(const CostVector& cost) {
   double total = 0;
@@ -132,20 +114,11 @@ std::string memory_text(const StepReport& report, const Study& study) {
   const MemoryBreakdown& m = report.memory;
   Table table({"", ">GiB", "", ""});
   const double usable = study.model().usable_bytes();
-  const auto row = [&](std::string label, double bytes, std::string what) {
-    if (bytes > 0) table.add({std::move(label), gib(bytes), std::move(what), bar(bytes / usable)});
+  const auto row = [&](std::string_view label, double bytes, std::string what) {
+    if (bytes > 0)
+      table.add({std::string(label), gib(bytes), std::move(what), bar(bytes / usable)});
   };
-  row("parameters", m.parameters, "16-bit weights");
-  row("gradients", m.gradients, "");
-  row("optimizer", m.optimizer_state, "master weights and moments");
-  row("fp8 copies", m.fp8_copies, "quantised weights");
-  row("activations", m.activations, "kept for backward");
-  row("transient", m.transient, "worst moment beyond what is kept");
-  row("gathered", m.gathered, "unsharded units");
-  row("workspace", m.workspace, "GEMM workspaces, spare gradients, masks");
-  row("fragmentation", m.fragmentation, "allocator");
-  row("communication", m.communication, "NCCL buffers");
-  row("context", m.context, "CUDA context");
+  for (const MemoryPart& part : parts(m)) row(part.name, part.bytes, std::string(part.meaning));
   row("total", m.device_total(),
       fmt::format("allocated {}, reserved {}", gib(m.allocated()), gib(m.reserved())));
   return table.text();

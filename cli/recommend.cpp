@@ -1,11 +1,13 @@
 // recommend: the best plan of a space, and why.
 
+#include "cli/output_file.hpp"
 #include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/launch.hpp"
+#include "scenarios/step_trace.hpp"
 
 #include <fmt/format.h>
 
@@ -142,6 +144,8 @@ class Recommend final : public Verb {
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
+    app.add_option("--trace", trace_,
+                   "write the best plan's step as a trace for Perfetto to this file");
     app.add_flag("--json", json_, "print the answer as JSON");
     app.add_option("--threads", threads_, "threads to search with, 0 = all cores")
         ->check(CLI::Range(0, 1024));
@@ -154,6 +158,11 @@ class Recommend final : public Verb {
     const Found found = search(*study, threads_);
     std::optional<scenarios::NearestFit> nearest;
     if (found.top.empty()) nearest = scenarios::nearest_fit(*study, std::nullopt, threads_);
+    if (!trace_.empty() && !found.top.empty()) {
+      auto written =
+          write_file(trace_, scenarios::step_trace(found.top.front(), *study), "--trace");
+      if (!written) return fail(std::move(written.error()));
+    }
     if (json_) {
       print(answer_json(found, *study, nearest).dump(2) + '\n');
     } else {
@@ -166,6 +175,7 @@ class Recommend final : public Verb {
 
  private:
   ScenarioArguments arguments_;
+  std::string trace_;
   bool json_ = false;
   int threads_ = 0;
 };

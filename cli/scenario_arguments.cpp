@@ -2,9 +2,8 @@
 
 namespace foreplan::cli {
 
-void ScenarioArguments::declare(CLI::App& app) {
-  file_option_ =
-      app.add_option("SCENARIO", file_, "scenario file (YAML); options override its keys");
+void ScenarioArguments::declare(CLI::App& app, const std::string& name, const std::string& help) {
+  file_option_ = app.add_option(name, file_, help);
   const auto all = scenarios::options();
   values_.resize(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -1,6 +1,5 @@
 #include "cli/score_text.hpp"
 
-#include "cli/table.hpp"
 #include "simulator/calibration/profile.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +37,7 @@ std::vector<std::vector<GroupScore>> by_step(const Ablation& ablation) {
 
 }  // namespace
 
-std::string scores_text(const std::vector<GroupScore>& groups, bool worst_shape) {
+Table scores_table(const std::vector<GroupScore>& groups, bool worst_shape) {
   std::vector<std::string> titles = {"device", "op",      "dtype",   "pass", "library",
                                      ">rows",  ">median", ">mean",   ">p90", ">p95",
                                      ">worst", ">bias",   ">in 90 %"};
@@ -54,7 +53,7 @@ std::string scores_text(const std::vector<GroupScore>& groups, bool worst_shape)
     if (worst_shape) cells.push_back(s.worst_key);
     table.add(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 Json scores_json(const std::vector<GroupScore>& groups) {
@@ -63,7 +62,7 @@ Json scores_json(const std::vector<GroupScore>& groups) {
   return out;
 }
 
-std::string ablation_text(const Ablation& ablation) {
+Table ablation_table(const Ablation& ablation) {
   std::vector<std::string> titles = {"op", "dtype", "pass", "library", ">rows"};
   for (int step = 0; step < kAblationStepCount; ++step)
     titles.push_back(">" + std::string(name(static_cast<AblationStep>(step))));
@@ -78,7 +77,7 @@ std::string ablation_text(const Ablation& ablation) {
       cells.push_back(fmt::format("{} / {}", percent(step[i].median), percent(step[i].p95)));
     table.add(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 Json ablation_json(const Ablation& ablation) {
@@ -91,8 +90,8 @@ Json ablation_json(const Ablation& ablation) {
   return out;
 }
 
-std::string extrapolation_text(const std::vector<GroupScore>& beyond,
-                               const std::vector<GroupScore>& inside) {
+Table extrapolation_table(const std::vector<GroupScore>& beyond,
+                          const std::vector<GroupScore>& inside) {
   Table table({"op", "dtype", "pass", "library", ">rows", ">median", ">p95", ">in 90 %",
                ">in range: median", ">p95", ">in 90 %"});
   for (const GroupScore& s : beyond) {
@@ -110,7 +109,7 @@ std::string extrapolation_text(const std::vector<GroupScore>& beyond,
     }
     table.add(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 }  // namespace foreplan::cli

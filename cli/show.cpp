@@ -1,11 +1,14 @@
 // show: what a database holds.
 
+#include "cli/output_file.hpp"
 #include "cli/stored_text.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "results/store.hpp"
+#include "scenarios/report/stored_question.hpp"
+#include "scenarios/step_trace.hpp"
 
 #include <fmt/format.h>
 
@@ -66,6 +69,9 @@ class Show final : public Verb {
         ->check(CLI::Range(1, 100000000))
         ->capture_default_str();
     app.add_flag("--scenario", scenario_, "print the scenario file of the run");
+    app.add_option("--trace", trace_,
+                   "write the best plan's step as a trace for Perfetto to this file")
+        ->needs(run_option_);
     app.add_flag("--json", json_, "print as JSON");
   }
   Result<ExitCode> run() override {
@@ -78,6 +84,10 @@ class Show final : public Verb {
     if (!found)
       return fail(fmt::format("no run {} in {}; runs: {}", run_, database_, run_numbers(store)),
                   Place{{}, 0, 0, "--run"});
+    if (!trace_.empty()) {
+      auto written = write_trace(store, *found);
+      if (!written) return fail(std::move(written.error()));
+    }
     print(scenario_ ? store.scenario(found->scenario).file_text : one_run(store, *found));
     return kDone;
   }
@@ -89,6 +99,14 @@ class Show final : public Verb {
       text += fmt::format("{}{}", text.empty() ? "" : ", ", static_cast<std::int64_t>(run.id));
     }
     return text.empty() ? "none" : text;
+  }
+
+  [[nodiscard]] Result<void> write_trace(const Store& store, const RunRow& run) const {
+    const auto ranked = store.plans(run.id, PlanFilter::ranked, 1);
+    if (ranked.empty()) return fail("the run has no plan that fits", Place{{}, 0, 0, "--trace"});
+    const auto again = scenarios::answer_again(store.scenario(run.scenario), ranked.front());
+    if (!again) return fail(again.error());
+    return write_file(trace_, scenarios::step_trace(again->best, again->study), "--trace");
   }
 
   [[nodiscard]] std::string all_runs(const Store& store) const {
@@ -132,7 +150,7 @@ class Show final : public Verb {
   }
 
   std::string database_ = "foreplan.db";
-  std::string plans_ = "ranked";
+  std::string plans_ = "ranked", trace_;
   std::int64_t run_ = 0, limit_ = 50;
   CLI::Option* run_option_ = nullptr;
   bool json_ = false, scenario_ = false;

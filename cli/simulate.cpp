@@ -1,5 +1,6 @@
 // simulate: one plan in full.
 
+#include "cli/output_file.hpp"
 #include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -7,6 +8,7 @@
 #include "scenarios/describe.hpp"
 #include "scenarios/jobs/launch_file.hpp"
 #include "scenarios/memory_timeline.hpp"
+#include "scenarios/step_trace.hpp"
 #include "simulator/schedule/schedule.hpp"
 
 #include <fmt/format.h>
@@ -56,6 +58,7 @@ class Simulate final : public Verb {
     app.add_option("--from", from_,
                    "launch script or JSON of Megatron-LM arguments: the job that it starts, on "
                    "--cluster");
+    app.add_option("--trace", trace_, "write the step as a trace for Perfetto to this file");
     app.add_flag("--json", json_, "print the answer as JSON");
   }
 
@@ -71,6 +74,10 @@ class Simulate final : public Verb {
       return fail(std::move(why), study->scenario().plan_place);
     }
     const StepReport report = study->model().explain(plan);
+    if (!trace_.empty()) {
+      auto written = write_file(trace_, scenarios::step_trace(report, *study), "--trace");
+      if (!written) return fail(std::move(written.error()));
+    }
     const double limit = memory_limit(study->model(), study->search_options(0));
     const double excess = report.memory.device_total() - limit;
     std::optional<scenarios::NearestFit> nearest;
@@ -129,7 +136,7 @@ class Simulate final : public Verb {
   }
 
   ScenarioArguments arguments_;
-  std::string from_;
+  std::string from_, trace_;
   std::vector<std::string> notices_;
   bool json_ = false;
 };

@@ -51,6 +51,7 @@ class Sweep final : public Verb {
       progress.update(static_cast<std::size_t>(done), static_cast<std::size_t>(chunks));
     };
     const scenarios::SweepOutcome outcome = scenarios::run_sweep(*study, store, options);
+    progress.finish();
     print(json_ ? answer_json(outcome) : answer_text(*study, store, outcome));
     return outcome.counters.feasible > 0 ? kDone : kNothingFits;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -12,11 +13,26 @@ namespace foreplan::cli {
 namespace {
 
 bool coloured() {
-  static const bool yes = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  static const bool yes = [] {
+    const char* no = std::getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) != 0 && (no == nullptr || *no == '\0');
+  }();
   return yes;
 }
 
 std::mutex progress_mutex;
+
+bool can_rewrite_lines() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+/// "12 s", "3 min", "2.5 h".
+std::string duration_text(double seconds) {
+  if (seconds < 100) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
 
 }  // namespace
 
@@ -39,14 +55,29 @@ void complain(std::string_view text) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
 }
 
+std::string progress_text(std::string_view what, std::size_t done, std::size_t total,
+                          double elapsed_s) {
+  constexpr std::size_t kWidth = 24;
+  const double fraction = static_cast<double>(done) / static_cast<double>(total);
+  const auto full = std::min(kWidth, kWidth * done / total);
+  std::string text = fmt::format("{} [{}{}] {:3.0f} %", what, std::string(full, '#'),
+                                 std::string(kWidth - full, '.'), 100 * fraction);
+  if (done > 0) text += fmt::format(", {} left", duration_text(elapsed_s * (1 / fraction - 1)));
+  return text;
+}
+
 ProgressLine::ProgressLine(std::string what)
     : what_(std::move(what)),
-      visible_(isatty(STDERR_FILENO) != 0),
+      visible_(can_rewrite_lines()),
       start_(std::chrono::steady_clock::now()),
       last_(start_) {}
 
-ProgressLine::~ProgressLine() {
+ProgressLine::~ProgressLine() { finish(); }
+
+void ProgressLine::finish() {
   if (drawn_) std::fputs("\r\033[K", stderr);
+  drawn_ = false;
+  visible_ = false;
 }
 
 void ProgressLine::update(std::size_t done, std::size_t total) {
@@ -56,11 +87,9 @@ void ProgressLine::update(std::size_t done, std::size_t total) {
   if (now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   drawn_ = true;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double left =
-      seconds * static_cast<double>(total - done) / static_cast<double>(done > 0 ? done : 1);
-  fmt::print(stderr, "\r\033[K{} {:.0f} %, {:.0f} s left", what_,
-             100.0 * static_cast<double>(done) / static_cast<double>(total), left);
+  fmt::print(
+      stderr, "\r\033[K{}",
+      progress_text(what_, done, total, std::chrono::duration<double>(now - start_).count()));
   std::fflush(stderr);
 }
 

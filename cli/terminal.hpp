@@ -9,7 +9,8 @@ namespace foreplan::cli {
 
 enum class Style { plain, title, good, bad, faint };
 
-/// Text in a style, with escape codes only when stdout is a terminal and NO_COLOR is unset.
+/// Text in a style, with escape codes only when stdout is a terminal and NO_COLOR (no-color.org) is
+/// unset or empty.
 [[nodiscard]] std::string styled(std::string_view text, Style style);
 
 /// Writes to stdout. Throws EnvironmentFailure if the reader is gone or the disk full.
@@ -17,7 +18,12 @@ void print(std::string_view text);
 /// Writes one line to stderr.
 void complain(std::string_view text);
 
-/// A line on stderr that is rewritten in place; silent unless stderr is a terminal.
+/// "measuring [#####...............]  25 %, 12 s left": what is done, and what is left at this
+/// pace. `total` above 0. Time that has no estimate yet is left out.
+[[nodiscard]] std::string progress_text(std::string_view what, std::size_t done, std::size_t total,
+                                        double elapsed_s);
+
+/// A bar on stderr that is rewritten in place; silent unless stderr is a terminal that can do so.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what);
@@ -26,6 +32,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
   /// At most ten times a second; safe from several threads.
   void update(std::size_t done, std::size_t total);
+  /// Wipes the bar, before anything else is written.
+  void finish();
 
  private:
   std::string what_;

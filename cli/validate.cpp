@@ -136,7 +136,7 @@ class Validate final : public Verb {
     }
     print(fmt::format("  {} rows scored, {} of devices without a profile\n", outcome.scored,
                       outcome.without_profile) +
-          scores_text(groups));
+          scores_table(groups).text());
     return outcome.scored > 0 ? kDone : kNothingFits;
   }
 

@@ -49,11 +49,17 @@ std::unique_ptr<Verb> make_calibrate();
 std::unique_ptr<Verb> make_validate();
 std::unique_ptr<Verb> make_import();
 std::unique_ptr<Verb> make_bench();
+std::unique_ptr<Verb> make_report();
+std::unique_ptr<Verb> make_completion();
 
 /// Options that stand for scenario keys, and the scenario file itself.
 class ScenarioArguments {
  public:
-  void declare(CLI::App& app);
+  /// `name` and `help` are those of the scenario file's argument.
+  void declare(CLI::App& app, const std::string& name = "SCENARIO",
+               const std::string& help = "scenario file (YAML); options override its keys");
+  /// The scenario file as given; empty = none.
+  [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] Result<scenarios::Scenario> read(scenarios::Purpose purpose) const;
   /// The options that were given; a scenario file counts as none.
   [[nodiscard]] std::vector<scenarios::GivenOption> given() const;

@@ -8,6 +8,7 @@ std::vector<std::unique_ptr<Verb>> make_verbs() {
   verbs.push_back(make_simulate());
   verbs.push_back(make_sweep());
   verbs.push_back(make_show());
+  verbs.push_back(make_report());
   verbs.push_back(make_bench());
   verbs.push_back(make_import());
   verbs.push_back(make_calibrate());
@@ -15,6 +16,7 @@ std::vector<std::unique_ptr<Verb>> make_verbs() {
   verbs.push_back(make_models());
   verbs.push_back(make_devices());
   verbs.push_back(make_clusters());
+  verbs.push_back(make_completion());
   return verbs;
 }
 

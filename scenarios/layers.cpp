@@ -101,15 +101,11 @@ std::optional<Node> walk(const Node& root, std::string_view path) {
 
 }  // namespace
 
-Result<Layers> Layers::make(const std::optional<std::filesystem::path>& file,
-                            const std::vector<GivenOption>& given, Purpose purpose) {
+Result<Layers> Layers::make(std::optional<Document> file, const std::vector<GivenOption>& given,
+                            Purpose purpose) {
   Layers layers;
-  if (file) {
-    auto document = Document::read_yaml(*file);
-    if (!document) return fail(std::move(document.error()));
-    layers.file_ = std::move(*document);
-    layers.file_name_ = file->string();
-  }
+  if (file) layers.file_name_ = file->root().place().file;
+  layers.file_ = std::move(file);
   for (const GivenOption& g : given) layers.given_paths_.push_back(path_of(*g.option, purpose));
   if (!given.empty()) {
     auto document = Document::parse_yaml(as_yaml(given, purpose), std::string(kCommandLine));

@@ -14,10 +14,10 @@ namespace foreplan::scenarios {
 /// mistakes are reported under the option's name.
 class Layers {
  public:
-  /// Fails if the file cannot be read or parsed. To simulate one plan, options of the search
-  /// section stand for the keys of the plan section.
-  static Result<Layers> make(const std::optional<std::filesystem::path>& file,
-                             const std::vector<GivenOption>& given, Purpose purpose);
+  /// `file` may be absent. To simulate one plan, options of the search section stand for the keys
+  /// of the plan section.
+  static Result<Layers> make(std::optional<Document> file, const std::vector<GivenOption>& given,
+                             Purpose purpose);
 
   /// The node of a dotted path ("search.tp"), from the upper layer that has it.
   [[nodiscard]] std::optional<Node> find(std::string_view path) const;

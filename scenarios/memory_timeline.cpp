@@ -1,7 +1,5 @@
 #include "scenarios/memory_timeline.hpp"
 
-#include "simulator/schedule/timeline.hpp"
-
 #include <algorithm>
 #include <cmath>
 
@@ -32,9 +30,9 @@ std::string MemoryCurve::sketch(int width) const {
 
 namespace {
 
-/// The bytes that each slot of a stage starts or stops to keep.
-double change_bytes(const TimedSlot& slot, const StageReport& stage) {
-  switch (slot.slot.work) {
+/// The bytes that a slot of a stage starts or stops to keep.
+double change_bytes(const StageReport& stage, Work work) {
+  switch (work) {
     case Work::forward: return stage.chunk_bytes;
     case Work::backward: return -stage.chunk_bytes;
     case Work::input_gradient: return stage.chunk_weight_bytes - stage.chunk_bytes;
@@ -43,42 +41,37 @@ double change_bytes(const TimedSlot& slot, const StageReport& stage) {
   return 0;
 }
 
-/// What a stage keeps rises and falls with its slots; the most is what the report calls
-/// activations.
-MemoryCurve curve_of(const StageReport& stage, const std::vector<TimedSlot>& slots) {
-  double now = 0, most = 0;
-  for (const TimedSlot& slot : slots) most = std::max(most, now += change_bytes(slot, stage));
-  const MemoryBreakdown& m = stage.memory;
-  const double scale = most > 0 ? m.activations / most : 0.0;
-  MemoryCurve curve{stage.stage, {0}, {m.device_total() - m.activations}};
-  for (const TimedSlot& slot : slots) {
-    const double change = scale * change_bytes(slot, stage);
-    const bool starts = slot.slot.work == Work::forward;
-    curve.time_s.push_back(starts ? slot.start_s : slot.end_s);
-    curve.bytes.push_back(curve.bytes.back() + change);
-  }
-  return curve;
-}
-
 }  // namespace
 
-std::vector<MemoryCurve> memory_over_time(const StepReport& report) {
-  const ParallelPlan& plan = report.plan;
-  const PipelineSchedule& schedule = schedule_of(plan);
-  const PipelineShape worked =
-      worked_shape(schedule, {plan.pp, plan.vpp, static_cast<int>(report.time.micro_batches)});
-  std::vector<std::vector<ChunkTime>> times;
-  for (int stage = 0; stage < worked.pp; ++stage) {
-    times.emplace_back(static_cast<std::size_t>(worked.vpp),
-                       report.stages[static_cast<std::size_t>(stage)].chunk);
-  }
-  const Timeline timeline = run_schedule(schedule, worked, times, report.time.transfer_s);
+std::array<double, 4> kept_changes_bytes(const StageReport& stage,
+                                         const std::vector<TimedSlot>& slots) {
+  double now = 0, most = 0;
+  for (const TimedSlot& slot : slots)
+    most = std::max(most, now += change_bytes(stage, slot.slot.work));
+  const double scale = most > 0 ? stage.memory.activations / most : 0.0;
+  std::array<double, 4> changes{};
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    changes[i] = scale * change_bytes(stage, static_cast<Work>(i));
+  return changes;
+}
 
+std::vector<MemoryCurve> memory_over_time(const StepReport& report) {
+  return memory_over_time(report, step_timeline(report));
+}
+
+std::vector<MemoryCurve> memory_over_time(const StepReport& report, const StepTimeline& timeline) {
   std::vector<MemoryCurve> curves;
   for (const StageReport& stage : report.stages) {
-    const int like = std::min(stage.stage, plan.pp - 1 - stage.stage);
-    const int rank = schedule.copies > 1 ? like : stage.stage;
-    curves.push_back(curve_of(stage, timeline.stages[static_cast<std::size_t>(rank)]));
+    const auto& slots = timeline.slots(stage.stage);
+    const auto changes = kept_changes_bytes(stage, slots);
+    const MemoryBreakdown& m = stage.memory;
+    MemoryCurve curve{stage.stage, {0}, {m.device_total() - m.activations}};
+    for (const TimedSlot& slot : slots) {
+      const bool starts = slot.slot.work == Work::forward;
+      curve.time_s.push_back(starts ? slot.start_s : slot.end_s);
+      curve.bytes.push_back(curve.bytes.back() + changes[static_cast<std::size_t>(slot.slot.work)]);
+    }
+    curves.push_back(std::move(curve));
   }
   return curves;
 }

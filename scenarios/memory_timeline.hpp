@@ -1,8 +1,9 @@
 #pragma once
 // Memory of each pipeline stage over one step.
 
-#include "simulator/step/step_model.hpp"
+#include "simulator/step/step_timeline.hpp"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,12 @@ struct MemoryCurve {
 /// curve is at most the stage's peak in the report (which also holds the worst transient), short
 /// runs stay below it.
 [[nodiscard]] std::vector<MemoryCurve> memory_over_time(const simulator::StepReport& report);
+[[nodiscard]] std::vector<MemoryCurve> memory_over_time(const simulator::StepReport& report,
+                                                        const simulator::StepTimeline& timeline);
+
+/// By how much each kind of work of a stage changes what it keeps; the most that its slots sum up
+/// to is what the report calls activations.
+[[nodiscard]] std::array<double, 4> kept_changes_bytes(
+    const simulator::StageReport& stage, const std::vector<simulator::TimedSlot>& slots);
 
 }  // namespace foreplan::scenarios

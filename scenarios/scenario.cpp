@@ -300,11 +300,9 @@ void read_rest(Layers& layers, Scenario& scenario) {
   if (layers.has_file()) scenario.text = layers.file_text();
 }
 
-}  // namespace
-
-Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
-                               const std::vector<GivenOption>& given, Purpose purpose) {
-  auto layers = Layers::make(file, given, purpose);
+Result<Scenario> read_layers(std::optional<Document> file, const std::vector<GivenOption>& given,
+                             Purpose purpose) {
+  auto layers = Layers::make(std::move(file), given, purpose);
   if (!layers) return fail(std::move(layers.error()));
   Scenario scenario;
   if (layers->has_file()) {
@@ -338,6 +336,24 @@ Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
     scenario.title = fmt::format("{} on {}", scenario.model.name, scenario.cluster.name);
   }
   return scenario;
+}
+
+}  // namespace
+
+Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
+                               const std::vector<GivenOption>& given, Purpose purpose) {
+  if (!file) return read_layers(std::nullopt, given, purpose);
+  auto document = Document::read_yaml(*file);
+  if (!document) return fail(std::move(document.error()));
+  return read_layers(std::move(*document), given, purpose);
+}
+
+Result<Scenario> parse_scenario(const std::string& text, const std::string& name,
+                                const std::vector<GivenOption>& given, Purpose purpose) {
+  if (text.empty()) return read_layers(std::nullopt, given, purpose);
+  auto document = Document::parse_yaml(text, name);
+  if (!document) return fail(std::move(document.error()));
+  return read_layers(std::move(*document), given, purpose);
 }
 
 Result<std::vector<std::filesystem::path>> shipped_scenarios() {

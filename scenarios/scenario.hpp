@@ -65,6 +65,11 @@ enum class Purpose : std::uint8_t { search, one_plan };
 [[nodiscard]] Result<Scenario> read_scenario(const std::optional<std::filesystem::path>& file,
                                              const std::vector<GivenOption>& given,
                                              Purpose purpose);
+/// The same from the text of a file, as a store keeps it; empty = no file. `name` stands for the
+/// file in messages, relative paths are looked for beside it.
+[[nodiscard]] Result<Scenario> parse_scenario(const std::string& text, const std::string& name,
+                                              const std::vector<GivenOption>& given,
+                                              Purpose purpose);
 
 /// Everything that the answer depends on, defaults filled in, as JSON: equal texts mean equal
 /// answers.

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs the Debian or Ubuntu packages that foreplan needs and that are missing. Asks nothing.
 #
-#   scripts/setup.sh [GROUP...]     GROUP: build, host, test, lint, fuzz; default: all of them
+#   scripts/setup.sh [GROUP...]     GROUP: build, host, test, lint, fuzz, browser; default: all but browser
 #
 # `host` is for measuring (Google Benchmark; oneDNN and Open MPI for processors); everything else
-# builds without it.
+# builds without it. `browser` is Chromium for the tests of pages: 140 MB to fetch, 460 MB installed;
+# Ubuntu has no such package.
 #
 # As root it calls apt-get itself, else through sudo where sudo needs no password. CUDA is not
 # installed; without a toolkit all but GPU measurements builds. Exit code 3 if packages are missing
@@ -14,7 +15,8 @@ set -u
 build_packages="g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libyaml-cpp-dev libfmt-dev
   libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
 host_packages="libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin"
-test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3"
+test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 zsh"
+browser_packages="chromium chromium-driver python3-selenium"
 lint_packages="python3 clang-format-16 clang-tidy-16"
 fuzz_packages="clang-16 libclang-rt-16-dev"
 
@@ -29,7 +31,8 @@ packages_of() {
       test) echo $test_packages ;;
       lint) echo $lint_packages ;;
       fuzz) echo $fuzz_packages ;;
-      *) say "unknown group '$group'; groups: build, host, test, lint, fuzz"; return 2 ;;
+      browser) echo $browser_packages ;;
+      *) say "unknown group '$group'; groups: build, host, test, lint, fuzz, browser"; return 2 ;;
     esac
   done
 }

@@ -4,6 +4,9 @@
 #include "core/device.hpp"
 #include "core/quantity.hpp"
 
+#include <array>
+#include <string_view>
+
 namespace foreplan::simulator {
 
 /// Bytes on the busiest rank at its worst moment. What the framework's allocator hands out comes
@@ -30,6 +33,15 @@ struct MemoryBreakdown {
   [[nodiscard]] double reserved() const { return allocated() + fragmentation; }
   [[nodiscard]] double device_total() const { return reserved() + communication + context; }
 };
+
+/// One component by the name and the words that tables and pages use.
+struct MemoryPart {
+  std::string_view name;
+  std::string_view meaning;
+  double bytes = 0;
+};
+/// All components, from what is always there to what lives outside the allocator.
+[[nodiscard]] std::array<MemoryPart, 11> parts(const MemoryBreakdown& memory);
 
 /// Bytes of device memory that a process can use. Vendors' "80 GB" HBM parts hold about 80 GiB, of
 /// which the driver keeps a little: PyTorch reports a total capacity of 79.15 GiB

@@ -28,6 +28,8 @@ enum class CostKind : std::uint8_t {
 };
 inline constexpr int kCostKindCount = static_cast<int>(CostKind::bubble) + 1;
 std::string_view name(CostKind kind);
+/// In a few words, for tables and pages.
+std::string_view meaning(CostKind kind);
 
 /// Seconds per kind; `error_s` is the half-width of the 90 % interval of each kind's sum (errors of
 /// one kind move together, since they come from the same fit); `basis_s` splits the device and wire

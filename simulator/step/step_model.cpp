@@ -16,6 +16,24 @@ std::string_view name(CostKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string_view meaning(CostKind kind) {
+  switch (kind) {
+    case CostKind::gemm: return "matrix multiplications";
+    case CostKind::attention: return "attention cores";
+    case CostKind::elementwise: return "norms, activations, adds, casts";
+    case CostKind::recompute: return "forward repeated in backward";
+    case CostKind::host: return "GPU waits for launches";
+    case CostKind::tp: return "tensor parallel, exposed";
+    case CostKind::cp: return "context parallel, exposed";
+    case CostKind::ep: return "expert parallel, exposed";
+    case CostKind::pp: return "stage to stage, exposed";
+    case CostKind::dp: return "gradients and parameters, exposed";
+    case CostKind::optimizer: return "update and gradient norm";
+    case CostKind::bubble: return "pipeline idle";
+  }
+  return {};
+}
+
 StepModel::StepModel(const Job& job, const CostModel& cost,
                      std::span<const FrameworkTraits> frameworks,
                      std::vector<RecomputePolicy> policies)
@@ -79,28 +97,42 @@ constexpr double kExpertRoutingError = 0.30;
 constexpr double kTrafficError = 0.40;
 constexpr double kOptimizerError = 0.30;
 
-/// Work of the critical stage by kind, for all micro-batches.
-CostVector critical_work(const PlanTerms& t, std::size_t stage, const StageTime& time) {
+/// Work of one stage on one round, by kind: a micro-batch through all chunks of a rank.
+struct StageWork {
+  CostVector forward, backward;
+};
+
+StageWork stage_work(const PlanTerms& t, std::size_t stage, const StageTime& time) {
   const StageLayers& layers = t.pipeline.layout[stage];
-  const double m = t.pipeline.rounds();
   const double recomputed = t.recomputed_fraction(layers);
-  CostVector work;
+  StageWork work;
+  const auto add_unit = [&](const UnitCost& unit, double count) {
+    work.forward.add(unit.forward, count);
+    work.backward.add(unit.backward, count);
+  };
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
-    const double count = m * layers.layers[kind];
-    work.add(unit.forward, count);
-    work.add(unit.backward, count);
-    work.add(unit.policies[static_cast<std::size_t>(t.policy)].extra, count * recomputed);
+    add_unit(unit, layers.layers[kind]);
+    work.backward.add(unit.policies[static_cast<std::size_t>(t.policy)].extra,
+                      layers.layers[kind] * recomputed);
   }
-  const auto add_unit = [&](const UnitCost& unit) {
-    work.add(unit.forward, m);
-    work.add(unit.backward, m);
-  };
-  if (layers.embedding) add_unit(t.shard.embedding);
-  if (layers.head) add_unit(t.shard.head);
-  work.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet}, m);
-  work.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, m);
+  if (layers.embedding) add_unit(t.shard.embedding, 1);
+  if (layers.head) add_unit(t.shard.head, 1);
+  work.backward.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet});
+  // One half brings activations, the other gradients.
+  work.forward.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, 0.5);
+  work.backward.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, 0.5);
+  return work;
+}
+
+/// Work of the critical stage by kind, for all micro-batches.
+CostVector critical_work(const PlanTerms& t, std::size_t stage, const StageTime& time) {
+  const double m = t.pipeline.rounds();
+  const StageWork each = stage_work(t, stage, time);
+  CostVector work;
+  work.add(each.forward, m);
+  work.add(each.backward, m);
   work.add(CostKind::tp, {time.split_s, kTrafficError, Basis::datasheet}, m);
   work.hide(CostKind::ep, m * time.saved_s);
   return work;
@@ -150,6 +182,8 @@ StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore
   time.stage_forward_s = critical.forward_s / copies;
   time.stage_backward_s = (critical.backward_s + critical.split_s) / copies;
   time.transfer_s = terms.pipeline.transfer_s;
+  time.transfer_hidden = terms.pipeline.transfer_hidden;
+  time.end_traffic_s = exposed_step_traffic_s(terms);
 
   CostVector& cost = time.cost;
   cost = critical_work(terms, pipeline.critical, critical);
@@ -158,7 +192,7 @@ StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore
       0.0, pipeline.whole_s - pipeline.ramp_s - terms.pipeline.rounds() * pipeline.busiest_s);
   cost.add(CostKind::bubble, {bubble_s, work_error, Basis::datasheet});
   cost.add(CostKind::pp, {pipeline.ramp_s, kTrafficError, Basis::datasheet});
-  cost.add(CostKind::dp, {exposed_step_traffic_s(terms), kTrafficError, Basis::datasheet});
+  cost.add(CostKind::dp, {time.end_traffic_s, kTrafficError, Basis::datasheet});
   cost.add(CostKind::optimizer, {optimizer_step_s(terms), kOptimizerError, Basis::datasheet});
   time.bubble_fraction = bubble_s / time.step_time_s;
 
@@ -179,6 +213,7 @@ StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore
 StageReport report_stage(const PlanTerms& terms, std::size_t entry, int stage) {
   const StageLayers& layers = terms.pipeline.layout[entry];
   StageTime time = stage_time(terms, entry);
+  const StageWork work = stage_work(terms, entry, time);
   time.transfer_s = 0;  // the report has the message itself
   const ChunkBytes bytes = chunk_bytes(terms, layers);
   const int copies = terms.pipeline.schedule->copies;
@@ -191,6 +226,8 @@ StageReport report_stage(const PlanTerms& terms, std::size_t entry, int stage) {
   report.chunk_bytes = bytes.whole;
   report.chunk_weight_bytes = bytes.weights_only;
   report.memory = stage_memory(terms, entry, stage);
+  report.forward = work.forward;
+  report.backward = work.backward;
   return report;
 }
 

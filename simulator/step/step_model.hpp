@@ -87,7 +87,9 @@ struct StepBreakdown {
   double low_s = 0, high_s = 0;  ///< 90 % interval
   std::int64_t micro_batches = 0;
   double stage_forward_s = 0, stage_backward_s = 0;  ///< busiest stage, one micro-batch
-  double transfer_s = 0;
+  double transfer_s = 0;                             ///< one stage-to-stage message
+  bool transfer_hidden = false;                      ///< such messages run beside compute
+  double end_traffic_s = 0;  ///< of `dp`: what is left after the last backward
   int critical_stage = 0;
   double bubble_fraction = 0;
   double tokens_per_s_per_gpu = 0;
@@ -103,6 +105,9 @@ struct StageReport {
   ChunkTime chunk;                                 ///< the same of one of its chunks
   double chunk_bytes = 0, chunk_weight_bytes = 0;  ///< kept until backward, until weight gradient
   MemoryBreakdown memory;
+  /// One round by kind (a micro-batch through all chunks of a rank), exposed stage-to-stage
+  /// messages (`pp`) included. What splitting adds and running as one saves stands in `chunk`.
+  CostVector forward{}, backward{};
 };
 
 struct StepReport {

@@ -1,7 +1,8 @@
 #pragma once
 // Pictures of a calibration: an HTML file that needs nothing but itself.
 
-#include "simulator/calibration/score.hpp"
+#include "cli/table.hpp"
+#include "simulator/calibration/profile.hpp"
 
 #include <string>
 #include <string_view>
@@ -39,9 +40,16 @@ struct Plot {
 [[nodiscard]] std::vector<Plot> score_plots(
     const std::vector<simulator::calibration::Scoreboard::Point>& points);
 
-/// A page with a title, the plots in pairs and the tables as text. Legible on light and dark
-/// backgrounds; loads nothing.
-[[nodiscard]] std::string report_html(std::string_view title, const std::vector<Plot>& plots,
-                                      std::string_view tables);
+/// A table of a page under its title.
+struct PageSection {
+  std::string title;
+  Table table;
+};
+
+/// A profile as a page: what it rests on, the plots in pairs, the tables. One file that loads
+/// nothing, legible on light and dark backgrounds.
+[[nodiscard]] std::string calibration_page(
+    const simulator::calibration::CalibrationProfile& profile, const std::vector<Plot>& plots,
+    const std::vector<PageSection>& sections);
 
 }  // namespace foreplan::cli

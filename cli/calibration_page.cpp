@@ -1,4 +1,7 @@
-#include "cli/report_plot.hpp"
+#include "cli/calibration_page.hpp"
+
+#include "core/version.hpp"
+#include "scenarios/report/page.hpp"
 
 #include <fmt/format.h>
 
@@ -10,28 +13,20 @@
 namespace foreplan::cli {
 namespace {
 
+using scenarios::escaped;
+using scenarios::html_page;
+using simulator::calibration::CalibrationProfile;
 using simulator::calibration::kModelKinds;
 using simulator::calibration::ModelKind;
 using Point = simulator::calibration::Scoreboard::Point;
 
-constexpr double kWidth = 560, kHeight = 420;
-constexpr double kLeft = 74, kRight = 16, kTop = 34, kBottom = 52;
+// Small enough that the text can be read on a phone.
+constexpr double kWidth = 460, kHeight = 380;
+constexpr double kLeft = 74, kRight = 34, kTop = 34, kBottom = 52;
+// Fewer dots than this are drawn larger.
+constexpr std::size_t kFewPoints = 300;
 // Ratios beyond these are drawn at the edge; the tables tell how far they really are.
 constexpr double kLowestRatio = 0.4, kHighestRatio = 2.5;
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 /// "10 us", "1 GFLOP".
 std::string with_prefix(double value, std::string_view unit) {
@@ -50,7 +45,8 @@ std::vector<double> ticks(const PlotAxis& axis) {
   std::vector<double> out;
   const int first = static_cast<int>(std::ceil(std::log10(axis.low) - 1e-9));
   const int last = static_cast<int>(std::floor(std::log10(axis.high) + 1e-9));
-  const int step = std::max(1, (last - first + 7) / 8);
+  constexpr int kMostTicks = 5;
+  const int step = std::max(1, (last - first + kMostTicks - 1) / kMostTicks);
   for (int e = first; e <= last; e += step) out.push_back(std::pow(10.0, e));
   return out;
 }
@@ -97,18 +93,21 @@ std::string axes_svg(const Plot& plot) {
 std::string series_svg(const Plot& plot) {
   std::string out;
   auto to = std::back_inserter(out);
-  double legend = kLeft + 12;
+  double legend = kTop + 12;  // its lines go down
+  std::size_t points = 0;
+  for (const PlotSeries& series : plot.series) points += series.points.size();
   for (const PlotSeries& series : plot.series) {
-    fmt::format_to(to, "<path class=\"dot {}\" d=\"", series.css_class);
+    fmt::format_to(to, "<path class=\"dot {}{}\" d=\"", series.css_class,
+                   points < kFewPoints ? " large" : "");
     for (const auto& [x, y] : series.points)
       fmt::format_to(to, "M{:.1f} {:.1f}h0", x_of(plot, x), y_of(plot, y));
     out += "\"/>";
     const std::string text = fmt::format("{} ({})", series.name, series.points.size());
-    fmt::format_to(to, "<path class=\"dot key {}\" d=\"M{} {}h0\"/>", series.css_class, legend,
-                   kTop + 12);
-    fmt::format_to(to, "<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", legend + 8, kTop + 16,
+    fmt::format_to(to, "<path class=\"dot key {}\" d=\"M{} {}h0\"/>", series.css_class, kLeft + 12,
+                   legend);
+    fmt::format_to(to, "<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", kLeft + 20, legend + 4,
                    escaped(text));
-    legend += 24 + 6.6 * static_cast<double>(text.size());
+    legend += 16;
   }
   return out;
 }
@@ -119,26 +118,6 @@ PlotAxis decades(std::string title, std::string unit, double low, double high) {
   return {std::move(title), std::move(unit), std::pow(10.0, first),
           std::pow(10.0, std::max(last, first + 1))};
 }
-
-constexpr std::string_view kStyle = R"css(
-:root { color-scheme: light dark; --ink: #1b1f24; --faint: #6b7280; --grid: #e3e6ea;
-  --paper: #ffffff; --inside: #1f6fb2; --outside: #c2410c; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --faint: #a0a7b1; --grid: #33383f;
-  --paper: #15181c; --inside: #62b0f0; --outside: #ff9a5c; } }
-body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
-  margin: 2rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; }
-.plots { display: flex; flex-wrap: wrap; gap: 1rem; }
-svg { max-width: 100%; height: auto; }
-pre { font: 12px/1.4 ui-monospace, monospace; overflow-x: auto; }
-svg text { fill: var(--ink); font-family: system-ui, sans-serif; }
-.title { font-size: 14px; font-weight: 600; } .axis { font-size: 12px; }
-svg .tick { font-size: 11px; fill: var(--faint); }
-.grid { stroke: var(--grid); fill: none; } .line { stroke: var(--faint); fill: none; }
-.dot { fill: none; stroke-width: 3; stroke-linecap: round; stroke-opacity: 0.45; }
-.key { stroke-width: 9; stroke-opacity: 1; }
-.inside { stroke: var(--inside); } .outside { stroke: var(--outside); }
-)css";
 
 }  // namespace
 
@@ -194,18 +173,83 @@ std::vector<Plot> score_plots(const std::vector<Point>& points) {
   return plots;
 }
 
-std::string report_html(std::string_view title, const std::vector<Plot>& plots,
-                        std::string_view tables) {
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-      "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n"
-      "<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<p>Each dot is a measured row that the "
-      "fit behind its prediction had not seen. Ratios beyond {2} and {3} are drawn at the edge.</p>"
-      "\n<div class=\"plots\">\n",
-      escaped(title), kStyle, kLowestRatio, kHighestRatio);
-  for (const Plot& plot : plots) out += svg(plot);
-  return out +
-         fmt::format("</div>\n<h2>Tables</h2>\n<pre>{}</pre>\n</body>\n</html>\n", escaped(tables));
+namespace {
+
+std::string facts_html(const CalibrationProfile& p) {
+  std::string out = "<dl class=\"facts\">\n";
+  const auto add = [&](std::string_view label, const std::string& text) {
+    out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(label), escaped(text));
+  };
+  add("Device", p.device.name);
+  add("Rows of this device",
+      fmt::format("{} GEMM, {} attention, {} bandwidth-bound kernels, {} collectives", p.gemm_rows,
+                  p.attention_rows, p.bandwidth_rows, p.collective_rows));
+  for (const std::string& note : p.notes) add("Note", note);
+  add("Made by", fmt::format("foreplan {} {}", program_version(), git_commit()));
+  return out + "</dl>\n";
+}
+
+/// Columns that hold anything, the device aside, which the heading names.
+std::vector<std::size_t> used_columns(const Table& table) {
+  std::vector<std::size_t> used;
+  for (std::size_t c = 0; c < table.titles().size(); ++c) {
+    const auto& rows = table.rows();
+    if (table.titles()[c] == "device") continue;
+    if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return !row[c].empty(); }))
+      used.push_back(c);
+  }
+  return used;
+}
+
+/// Cells are text; the first column shown holds the row's header.
+std::string table_html(const Table& table, std::string_view caption) {
+  const auto cell = [&](std::string_view open, std::string_view close, std::size_t column,
+                        const std::string& text) {
+    return fmt::format("<{}{}>{}</{}>", open, table.is_right(column) ? " class=\"number\"" : "",
+                       escaped(text), close);
+  };
+  std::string out = fmt::format("<table>\n<caption>{}</caption>\n<thead><tr>", escaped(caption));
+  const auto columns = used_columns(table);
+  for (const std::size_t c : columns) out += cell("th scope=\"col\"", "th", c, table.titles()[c]);
+  out += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows()) {
+    out += "<tr>";
+    for (const std::size_t c : columns)
+      out += c == columns.front() ? cell("th scope=\"row\"", "th", c, row[c])
+                                  : cell("td", "td", c, row[c]);
+    out += "</tr>\n";
+  }
+  return out + "</tbody>\n</table>\n";
+}
+
+}  // namespace
+
+std::string calibration_page(const CalibrationProfile& profile, const std::vector<Plot>& plots,
+                             const std::vector<PageSection>& sections) {
+  std::string body = fmt::format(
+      "<a class=\"skip\" href=\"#main\">Skip to the plots</a>\n<header>\n"
+      "<p class=\"eyebrow\">foreplan calibration</p>\n<h1>{}</h1>\n</header>\n"
+      "<main id=\"main\" tabindex=\"-1\">\n<section aria-labelledby=\"h-profile\">\n"
+      "<h2 id=\"h-profile\">The profile</h2>\n{}</section>\n",
+      escaped(profile.name), facts_html(profile));
+  if (!plots.empty()) {
+    body += fmt::format(
+        "<section aria-labelledby=\"h-plots\">\n<h2 id=\"h-plots\">Predicted against "
+        "measured</h2>\n<p>Each dot is a measured row that the fit behind its prediction had not "
+        "seen. Ratios beyond {} and {} are drawn at the edge.</p>\n<div class=\"plots\">\n",
+        kLowestRatio, kHighestRatio);
+    for (const Plot& plot : plots) body += svg(plot);
+    body += "</div>\n</section>\n";
+  }
+  int number = 0;
+  for (const PageSection& section : sections) {
+    const std::string title = escaped(section.title);
+    body += fmt::format(
+        "<section aria-labelledby=\"h-{0}\">\n<h2 id=\"h-{0}\">{1}</h2>\n<div class=\"wide\" "
+        "tabindex=\"0\" role=\"region\" aria-labelledby=\"h-{0}\">\n{2}</div>\n</section>\n",
+        ++number, title, table_html(section.table, "Absolute relative errors"));
+  }
+  return html_page(profile.name, body + "</main>\n");
 }
 
 }  // namespace foreplan::cli
