@@ -346,6 +346,10 @@ Result<Document> Document::parse_json(std::string text, std::string file_name) {
   return parsed(std::move(text), std::move(file_name), &build_from_json);
 }
 
+Result<Document> Document::parse_toml(std::string text, std::string file_name) {
+  return parsed(std::move(text), std::move(file_name), &build_from_toml);
+}
+
 Result<Document> Document::read_yaml(const std::filesystem::path& file) {
   Result<std::string> text = read_text_file(file);
   if (!text) return fail(text.error());

@@ -1,5 +1,5 @@
 #pragma once
-// Strict typed reading of YAML and JSON: every error with its place, all of a file in one go.
+// Strict typed reading of YAML, JSON and TOML: every error with its place, all of a file in one go.
 
 #include "core/quantity.hpp"
 #include "core/result.hpp"
@@ -79,6 +79,8 @@ class Document {
   /// Reads a JSON file (RFC 8259) into the same nodes, with the same limits.
   static Result<Document> read_json(const std::filesystem::path& file);
   static Result<Document> parse_json(std::string text, std::string file_name);
+  /// Reads TOML 1.0 into the same nodes; dates become text, columns count characters.
+  static Result<Document> parse_toml(std::string text, std::string file_name);
 
   [[nodiscard]] Node root() const;
   [[nodiscard]] const std::string& text() const;  ///< as read, for provenance

@@ -1,5 +1,5 @@
 #pragma once
-// What the YAML and JSON readers build and `Node` reads: a tree with the place of everything.
+// What the YAML, JSON and TOML readers build and `Node` reads: a tree with the place of everything.
 // Internal to core; include core/document.hpp instead.
 
 #include "core/document.hpp"
@@ -97,6 +97,7 @@ class TreeBuilder {
 /// Parsers: fill the storage through the builder and leave their syntax errors in it.
 void build_from_yaml(std::string_view text, TreeBuilder& builder);
 void build_from_json(std::string_view text, TreeBuilder& builder);
+void build_from_toml(std::string_view text, TreeBuilder& builder);
 
 /// Position of the byte at `offset`.
 [[nodiscard]] TextPosition position_of(std::string_view text, std::size_t offset);

@@ -13,7 +13,7 @@
 set -u
 
 build_packages="g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libyaml-cpp-dev libfmt-dev
-  libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
+  libtomlplusplus-dev libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
 host_packages="libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin"
 test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 zsh"
 browser_packages="chromium chromium-driver python3-selenium"
