@@ -101,6 +101,15 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.attention_mask_tensor = read.flag("attention_mask_tensor");
 }
 
+void read_recompute_modules(const Node& list, FrameworkTraits& traits) {
+  std::vector<std::string_view> known;
+  for (const RecomputeModule& module : recompute_modules()) known.push_back(module.name);
+  traits.recompute_modules.emplace();
+  for (const Node& item : list.items()) {
+    traits.recompute_modules->push_back(recompute_modules()[item.one_of(known)].parts);
+  }
+}
+
 void read_parallelism(const TraitReader& read, FrameworkTraits& traits) {
   traits.supports_tensor_parallel = read.flag("tensor_parallel");
   traits.supports_pipeline = read.flag("pipeline_parallel");
@@ -111,6 +120,9 @@ void read_parallelism(const TraitReader& read, FrameworkTraits& traits) {
   }
   traits.max_zero_with_pipeline =
       static_cast<ZeroStage>(read.value("max_zero_with_pipeline").integer(0, 3));
+  if (const auto modules = read.optional_value("recompute_modules")) {
+    read_recompute_modules(*modules, traits);
+  }
 }
 
 void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
@@ -176,6 +188,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "expert_parallel",
              "zero_stages",
              "max_zero_with_pipeline",
+             "recompute_modules",
              "overlap_grad_reduce",
              "overlap_param_gather",
              "accumulates_unsharded",
@@ -241,6 +254,16 @@ bool heads_split(const models::ModelSpec& model, const ParallelPlan& plan) {
 }
 
 }  // namespace
+
+bool recomputes(const FrameworkTraits& traits, const RecomputePolicy& policy) {
+  if (policy.granularity != RecomputeGranularity::selective || !traits.recompute_modules)
+    return true;
+  PartSet named = 0;
+  for (const PartSet module : *traits.recompute_modules) {
+    if ((module & ~policy.parts) == 0) named |= module;
+  }
+  return named == policy.parts;
+}
 
 bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
              const models::ModelSpec& model) {

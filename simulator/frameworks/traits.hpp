@@ -9,6 +9,7 @@
 #include "simulator/plan/parallel_plan.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,9 @@ struct FrameworkTraits {
   bool splits_experts_unasked = false;
   std::vector<ZeroStage> zero_stages;  ///< in rising order
   ZeroStage max_zero_with_pipeline = ZeroStage::optimizer;
+  /// What selective recomputation can name: the parts of each module. Empty optional = not stated,
+  /// every module is taken.
+  std::optional<std::vector<PartSet>> recompute_modules;
 
   /// Data-parallel gradients are reduced while the last micro-batch's backward runs.
   bool overlap_grad_reduce = true;
@@ -114,7 +118,10 @@ struct FrameworkTraits {
 /// Why the framework refuses the plan, or an empty text.
 [[nodiscard]] std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan,
                                   const models::ModelSpec& model);
-/// Same answer without the text, for the search.
+/// Whether the framework has modules that make up what the policy recomputes. Plans with another
+/// one are priced where they are asked for, but not searched by default.
+[[nodiscard]] bool recomputes(const FrameworkTraits& traits, const RecomputePolicy& policy);
+/// The same answer as `refusal` without the text, for the search.
 [[nodiscard]] bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
                            const models::ModelSpec& model);
 

@@ -53,6 +53,7 @@ std::vector<RecomputePolicy> default_policies(const models::ModelSpec& model,
     policies.push_back(selective({"mlp_act"}));
     policies.push_back(selective({"layernorm", "mlp_act"}));
     policies.push_back(selective({"mlp"}));
+    policies.push_back(selective({"layernorm", "mlp"}));
   }
   if (contains(parts, Part::expert_fc1)) {
     policies.push_back(selective({"moe_act"}));
@@ -63,6 +64,12 @@ std::vector<RecomputePolicy> default_policies(const models::ModelSpec& model,
     policies.push_back(selective({"mla_up_proj"}));
     policies.push_back(selective({"mla_up_proj", "layernorm", "moe_act"}));
   }
+  policies.push_back(selective({"op_sac"}));
+  // What no framework of the question runs would only be refused plan by plan.
+  std::erase_if(policies, [&](const RecomputePolicy& policy) {
+    return std::none_of(frameworks.begin(), frameworks.end(),
+                        [&](const FrameworkTraits& f) { return recomputes(f, policy); });
+  });
   if (policies.size() > kMaxPolicies) policies.resize(kMaxPolicies);
   return policies;
 }
