@@ -9,9 +9,11 @@
 
 namespace foreplan::scenarios {
 
-/// Reads a launch script or a JSON object of Megatron-LM arguments. Of the options, `--cluster` is
-/// needed, `--model` replaces the model, `--profile` means what it means elsewhere;
-/// any other contradicts the file and is a mistake. `notices` gets what of the file is left out.
+/// Reads a job in any of the formats of job_format.hpp, told by its content. Of the options,
+/// `--cluster` is needed, `--model` replaces the model, `--profile` means what it means elsewhere.
+/// What the format leaves open (model, batch, sequence length, micro-batch) is taken from its
+/// option; an option that contradicts the file is a mistake. `notices` gets what of the file is
+/// left out.
 [[nodiscard]] Result<Scenario> read_launch(const std::filesystem::path& file,
                                            const std::vector<GivenOption>& given,
                                            std::vector<std::string>& notices);

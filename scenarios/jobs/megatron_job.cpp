@@ -252,7 +252,10 @@ class JobReader {
       precision = kRecipes[arguments_.one_of("fp8-recipe",
                                              {"delayed", "tensorwise", "blockwise", "mxfp8"}, 0)];
     }
-    if (arguments_.has("fp4-format")) precision = Precision::nvfp4;
+    if (arguments_.has("fp4-format")) {
+      precision = Precision::nvfp4;
+      (void)arguments_.one_of("fp4-recipe", {"nvfp4"}, 0);
+    }
   }
 
   const std::vector<LaunchArgument>& given_;
@@ -266,19 +269,6 @@ class JobReader {
 Result<ImportedJob> megatron_job(const std::vector<LaunchArgument>& arguments, int devices,
                                  std::int64_t vocabulary) {
   return JobReader(arguments, devices).read(vocabulary);
-}
-
-Scenario scenario_of(ImportedJob job, ClusterSpec cluster) {
-  Scenario scenario;
-  scenario.title = fmt::format("{} on {}", job.model.name, cluster.name);
-  scenario.model = std::move(job.model);
-  scenario.cluster = std::move(cluster);
-  scenario.training = job.training;
-  scenario.frameworks = {std::move(job.framework)};
-  scenario.space.recompute = {job.plan.recompute};
-  scenario.space.precision = {job.plan.precision};
-  scenario.plan = job.plan;
-  return scenario;
 }
 
 }  // namespace foreplan::scenarios

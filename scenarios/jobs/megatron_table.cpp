@@ -107,6 +107,7 @@ constexpr auto kArguments = std::to_array<MegatronArgument>({
     {"fp16", both, read, "fp16"},
     {"fp32-residual-connection", both, ignored, "residual stream in fp32"},
     {"fp4-format", both, read, "NVFP4 linear layers"},
+    {"fp4-recipe", both, read, "scaling of FP4; nvfp4"},
     {"fp8-amax-compute-algo", nothing, neutral, "learning, data, checkpoints or logging"},
     {"fp8-amax-history-len", nothing, neutral, "learning, data, checkpoints or logging"},
     {"fp8-format", both, read, "FP8 linear layers"},

@@ -1,6 +1,8 @@
 #pragma once
 // Arguments of Megatron-LM: what each one means to a prediction.
 
+#include "scenarios/jobs/argument_use.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -9,14 +11,6 @@ namespace foreplan::scenarios {
 
 /// What an argument can change.
 enum class ArgumentEffect : std::uint8_t { nothing, time, memory, both };
-
-/// What the importer does with it.
-enum class ArgumentUse : std::uint8_t {
-  read,     ///< its value is part of the prediction
-  neutral,  ///< it changes neither time nor memory
-  ignored,  ///< it changes something that is not modelled: told
-  refused,  ///< with it the job is another one than can be modelled
-};
 
 struct MegatronArgument {
   std::string_view name;  ///< without dashes
