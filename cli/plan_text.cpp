@@ -170,19 +170,28 @@ std::string nearest_fit_text(const scenarios::NearestFit& nearest, const Study& 
 }
 
 std::string launch_text(const ParallelPlan& plan, const Study& study) {
-  const auto arguments = scenarios::launch_arguments(plan, study);
-  std::string text = scenarios::launch_obstacle(plan, study);
-  if (!text.empty()) return "  " + text + '\n';
-  std::string line;
-  for (const std::string& argument : arguments) {
-    constexpr std::size_t kWidth = 96;
-    if (!line.empty() && line.size() + argument.size() + 1 > kWidth) {
-      text += "  " + line + " \\\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + argument;
+  const scenarios::Launch launch = scenarios::launch_of(plan, study);
+  if (!launch.refusal.empty()) {
+    return fmt::format("  {} cannot express this plan: {}\n", launch.exporter, launch.refusal);
   }
-  return line.empty() ? text : text + "  " + line + '\n';
+  std::string text, line;
+  for (const std::string& argument : launch.lines) {
+    constexpr std::size_t kWidth = 96;
+    if (!launch.is_command) {
+      text += "  " + argument + '\n';
+    } else {
+      if (!line.empty() && line.size() + argument.size() + 1 > kWidth) {
+        text += "  " + line + " \\\n";
+        line.clear();
+      }
+      line += (line.empty() ? "" : " ") + argument;
+    }
+  }
+  if (!line.empty()) text += "  " + line + '\n';
+  if (!launch.exporter.empty()) {
+    text += fmt::format("  all of it, with the model: foreplan export --to {}\n", launch.exporter);
+  }
+  return text;
 }
 
 std::string plan_table(const std::vector<StepReport>& reports, const Study& study) {

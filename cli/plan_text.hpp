@@ -25,7 +25,8 @@ namespace foreplan::cli {
 /// What would fit instead: GPUs, assumptions, headline.
 [[nodiscard]] std::string nearest_fit_text(const scenarios::NearestFit& nearest,
                                            const scenarios::Study& study);
-/// Parallelism arguments of the plan's framework, ready to paste; empty where none are known.
+/// Parallelism arguments of the plan's framework, ready to paste, or why there are none; empty
+/// where no format is known.
 [[nodiscard]] std::string launch_text(const simulator::ParallelPlan& plan,
                                       const scenarios::Study& study);
 /// One line per plan: number, plan, step time, tokens/s/GPU, MFU, peak memory, headroom.

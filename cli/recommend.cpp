@@ -109,9 +109,9 @@ Json answer_json(const Found& found, const Study& study,
   out["feasible"] = !found.top.empty();
   if (!found.top.empty()) {
     out["best"] = scenarios::describe(found.top.front(), study);
-    out["launch_arguments"] = scenarios::launch_arguments(found.top.front().plan, study);
-    if (std::string why = scenarios::launch_obstacle(found.top.front().plan, study); !why.empty())
-      out["launch_obstacle"] = std::move(why);
+    const scenarios::Launch launch = scenarios::launch_of(found.top.front().plan, study);
+    out["launch_arguments"] = launch.lines;
+    if (!launch.refusal.empty()) out["launch_obstacle"] = launch.refusal;
     Json top = Json::array();
     for (const StepReport& report : found.top) top.push_back(scenarios::describe(report, study));
     out["top"] = std::move(top);

@@ -26,10 +26,11 @@ std::vector<scenarios::GivenOption> ScenarioArguments::given() const {
   return given;
 }
 
-Result<scenarios::Scenario> ScenarioArguments::read(scenarios::Purpose purpose) const {
+Result<scenarios::Scenario> ScenarioArguments::read(
+    scenarios::Purpose purpose, const std::vector<scenarios::GivenOption>& given) const {
   std::optional<std::filesystem::path> file;
   if (file_option_->count() > 0) file = file_;
-  return scenarios::read_scenario(file, given(), purpose);
+  return scenarios::read_scenario(file, given, purpose);
 }
 
 }  // namespace foreplan::cli

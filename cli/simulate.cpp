@@ -8,8 +8,8 @@
 #include "scenarios/describe.hpp"
 #include "scenarios/jobs/launch_file.hpp"
 #include "scenarios/memory_timeline.hpp"
+#include "scenarios/obstacle.hpp"
 #include "scenarios/step_trace.hpp"
-#include "simulator/schedule/schedule.hpp"
 
 #include <fmt/format.h>
 
@@ -19,15 +19,6 @@ namespace {
 using namespace simulator;
 using scenarios::Study;
 using Json = nlohmann::ordered_json;
-
-/// First rule or framework limit that the plan breaks; empty = none.
-std::string obstacle(const ParallelPlan& plan, const Study& study) {
-  const Job& job = study.model().job();
-  if (const Rule rule = violated(plan, job); rule != Rule::none) return explain(rule, plan, job);
-  std::string schedule = schedule_obstacle(plan, micro_batches(plan, job.training));
-  if (!schedule.empty()) return schedule;
-  return refusal(study.model().frameworks()[plan.framework], plan, *job.model);
-}
 
 std::string timeline_text(const std::vector<scenarios::MemoryCurve>& curves) {
   std::string text;
@@ -55,9 +46,10 @@ class Simulate final : public Verb {
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
-    app.add_option("--from", from_,
-                   "launch script or JSON of Megatron-LM arguments: the job that it starts, on "
-                   "--cluster");
+    app.add_option(
+        "--from", from_,
+        "the job of a launch file, on --cluster: script or JSON of Megatron-LM arguments, "
+        "torchtitan TOML, DeepSpeed JSON, Accelerate FSDP YAML");
     app.add_option("--trace", trace_, "write the step as a trace for Perfetto to this file");
     app.add_flag("--json", json_, "print the answer as JSON");
   }
@@ -70,7 +62,7 @@ class Simulate final : public Verb {
     auto study = Study::make(std::move(*scenario));
     if (!study) return fail(std::move(study.error()));
     // A plan that breaks a rule of the model, batch or framework was asked for wrongly: bad input.
-    if (std::string why = obstacle(plan, *study); !why.empty()) {
+    if (std::string why = scenarios::obstacle(plan, study->scenario()); !why.empty()) {
       return fail(std::move(why), study->scenario().plan_place);
     }
     const StepReport report = study->model().explain(plan);

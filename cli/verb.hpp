@@ -40,6 +40,7 @@ class Verb {
 
 std::unique_ptr<Verb> make_recommend();
 std::unique_ptr<Verb> make_simulate();
+std::unique_ptr<Verb> make_export();
 std::unique_ptr<Verb> make_sweep();
 std::unique_ptr<Verb> make_models();
 std::unique_ptr<Verb> make_devices();
@@ -60,7 +61,12 @@ class ScenarioArguments {
                const std::string& help = "scenario file (YAML); options override its keys");
   /// The scenario file as given; empty = none.
   [[nodiscard]] const std::string& file() const { return file_; }
-  [[nodiscard]] Result<scenarios::Scenario> read(scenarios::Purpose purpose) const;
+  [[nodiscard]] Result<scenarios::Scenario> read(scenarios::Purpose purpose) const {
+    return read(purpose, given());
+  }
+  /// The same with other options than those that were given.
+  [[nodiscard]] Result<scenarios::Scenario> read(
+      scenarios::Purpose purpose, const std::vector<scenarios::GivenOption>& given) const;
   /// The options that were given; a scenario file counts as none.
   [[nodiscard]] std::vector<scenarios::GivenOption> given() const;
 

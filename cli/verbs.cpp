@@ -6,6 +6,7 @@ std::vector<std::unique_ptr<Verb>> make_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
   verbs.push_back(make_recommend());
   verbs.push_back(make_simulate());
+  verbs.push_back(make_export());
   verbs.push_back(make_sweep());
   verbs.push_back(make_show());
   verbs.push_back(make_report());

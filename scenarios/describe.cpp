@@ -9,7 +9,7 @@ namespace foreplan::scenarios {
 using namespace simulator;
 using Json = nlohmann::ordered_json;
 
-Json describe(const ParallelPlan& plan, const Study& study) {
+Json describe(const ParallelPlan& plan, std::string_view framework) {
   return Json{{"gpus", plan.world_size()},
               {"tp", plan.tp},
               {"pp", plan.pp},
@@ -24,7 +24,11 @@ Json describe(const ParallelPlan& plan, const Study& study) {
               {"recompute", to_text(plan.recompute)},
               {"precision", name(plan.precision)},
               {"schedule", schedules()[plan.schedule]->name},
-              {"framework", study.model().frameworks()[plan.framework].name}};
+              {"framework", framework}};
+}
+
+Json describe(const ParallelPlan& plan, const Study& study) {
+  return describe(plan, study.model().frameworks()[plan.framework].name);
 }
 
 Json describe(const StepBreakdown& time) {

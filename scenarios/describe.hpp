@@ -9,6 +9,9 @@ namespace foreplan::scenarios {
 
 /// Degrees and policies; field names as in scenario files.
 [[nodiscard]] nlohmann::ordered_json describe(const simulator::ParallelPlan& plan,
+                                              std::string_view framework);
+/// The same with the study's name of the framework.
+[[nodiscard]] nlohmann::ordered_json describe(const simulator::ParallelPlan& plan,
                                               const Study& study);
 /// Seconds by kind (`_s`), interval, utilisation, shares of what the time rests on.
 [[nodiscard]] nlohmann::ordered_json describe(const simulator::StepBreakdown& time);

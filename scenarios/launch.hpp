@@ -1,5 +1,5 @@
 #pragma once
-// The plan as launch arguments of its framework.
+// The plan as its framework takes it, in short: what answers print.
 
 #include "scenarios/study.hpp"
 
@@ -8,14 +8,20 @@
 
 namespace foreplan::scenarios {
 
-/// Arguments that set the parallel plan, batch and recomputation, one per element ("--flag value").
-/// Known for Megatron-LM and torchtitan; empty for other frameworks, and for schedules that they
-/// don't have.
+/// What to start a plan with.
+struct Launch {
+  /// Arguments that set the plan, batch and recomputation, one per element ("--flag value"), or
+  /// the lines of the framework's file where it has no such arguments.
+  std::vector<std::string> lines;
+  bool is_command = false;  ///< `lines` are arguments
+  std::string exporter;     ///< `foreplan export --to` writes all of it; empty = no format is known
+  std::string refusal;      ///< why the framework cannot express the plan; empty where it can
+};
+
+[[nodiscard]] Launch launch_of(const simulator::ParallelPlan& plan, const Study& study);
+
+/// The lines alone.
 [[nodiscard]] std::vector<std::string> launch_arguments(const simulator::ParallelPlan& plan,
                                                         const Study& study);
-
-/// Why `launch_arguments` is empty although the framework's arguments are known, and what runs the
-/// plan instead; empty if they say it all.
-[[nodiscard]] std::string launch_obstacle(const simulator::ParallelPlan& plan, const Study& study);
 
 }  // namespace foreplan::scenarios

@@ -4,6 +4,7 @@
 
 #include "tests/unit/scenarios/questions.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace foreplan::scenarios {
 namespace {
 
 using namespace testing_questions;
-using simulator::ParallelPlan;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
@@ -138,19 +139,33 @@ TEST(MegatronLaunch, NamesContextParallelismAndFp8) {
   EXPECT_THAT(flags, Contains(Pair("--bf16", "")));
 }
 
-TEST(TorchtitanLaunch, NamesEveryDegree) {
+Flags with(const std::string& framework) {
   Flags question = kLlama70B;
-  question.emplace_back("--framework", "torchtitan");
-  const auto flags =
-      arguments_of(question, {{"--tp", "8"}, {"--zero", "3"}, {"--recompute", "full"}});
-  EXPECT_THAT(flags, Contains(Pair("--parallelism.tensor_parallel_degree", "8")));
-  EXPECT_THAT(flags, Contains(Pair("--parallelism.pipeline_parallel_degree", "1")));
-  EXPECT_THAT(flags, Contains(Pair("--parallelism.fsdp_reshard_after_forward", "always")));
-  EXPECT_THAT(flags, Contains(Pair("--training.local_batch_size", "1")));
-  EXPECT_THAT(flags, Contains(Pair("--training.global_batch_size", "512")));
-  EXPECT_THAT(flags, Contains(Pair("--training.seq_len", "8192")));
-  EXPECT_THAT(flags, Contains(Pair("--activation_checkpoint.mode", "full")));
-  EXPECT_THAT(flags, Not(Contains(Key("--parallelism.pipeline_parallel_schedule"))));
+  question.emplace_back("--framework", framework);
+  return question;
+}
+
+TEST(TorchtitanLaunch, IsItsToml) {
+  const Study study =
+      planned(with("torchtitan"), {{"--tp", "8"}, {"--zero", "3"}, {"--recompute", "full"}});
+  const Launch launch = launch_of(study.scenario().plan.value(), study);
+  EXPECT_FALSE(launch.is_command);
+  EXPECT_EQ(launch.exporter, "torchtitan");
+  for (const char* line :
+       {"[parallelism]", "tensor_parallel_degree = 8", "pipeline_parallel_degree = 1",
+        "data_parallel_shard_degree = 8", "fsdp_reshard_after_forward = \"always\"",
+        "local_batch_size = 1", "global_batch_size = 512", "seq_len = 8192", "mode = \"full\""}) {
+    EXPECT_THAT(launch.lines, Contains(line));
+  }
+  EXPECT_THAT(launch.lines, Not(Contains(HasSubstr("pipeline_parallel_schedule"))));
+}
+
+TEST(TorchtitanLaunch, ALocalBatchGoesThroughThePipelineInMicroBatches) {
+  // 512 sequences on DP 2: 256 for each rank, 256 micro-batches of one (pipeline_parallel.py).
+  const Study study = planned(with("torchtitan"), {{"--tp", "8"}, {"--pp", "4"}});
+  const auto lines = launch_arguments(study.scenario().plan.value(), study);
+  EXPECT_THAT(lines, Contains("local_batch_size = 256"));
+  EXPECT_THAT(lines, Contains("pipeline_parallel_microbatch_size = 1"));
 }
 
 struct NamedSchedule {
@@ -159,8 +174,6 @@ struct NamedSchedule {
 };
 
 TEST(TorchtitanLaunch, NamesTheScheduleAsPyTorchDoes) {
-  Flags question = kLlama70B;
-  question.emplace_back("--framework", "torchtitan");
   const Flags deep = {{"--tp", "8"}, {"--pp", "4"}, {"--zero", "3"}};
   for (const auto& [plan, torch] : {
            NamedSchedule{{{"--schedule", "1f1b"}}, "1F1B"},
@@ -172,8 +185,9 @@ TEST(TorchtitanLaunch, NamesTheScheduleAsPyTorchDoes) {
        }) {
     Flags flags = deep;
     flags.insert(flags.end(), plan.begin(), plan.end());
-    EXPECT_THAT(arguments_of(question, flags),
-                Contains(Pair("--parallelism.pipeline_parallel_schedule", torch)));
+    const Study study = planned(with("torchtitan"), flags);
+    EXPECT_THAT(launch_arguments(study.scenario().plan.value(), study),
+                Contains(fmt::format("pipeline_parallel_schedule = \"{}\"", torch)));
   }
 }
 
@@ -187,21 +201,29 @@ TEST(Launch, SaysWhyAScheduleHasNoArgumentsAndWhatRunsIt) {
         Unrunnable{"megatron-core", "zb-h2", "1", "Megatron-LM pipelines with 1F1B", "fork"},
         Unrunnable{"megatron-core", "dualpipe", "1", "Megatron-LM pipelines with 1F1B", "DeepSeek"},
         Unrunnable{"torchtitan", "zb-h1", "1", "with vpp > 1, InterleavedZeroBubble", "fork"}}) {
-    Flags question = kLlama70B;
-    question.emplace_back("--framework", c.framework);
-    const Study study = planned(
-        question, {{"--tp", "8"}, {"--pp", "4"}, {"--vpp", c.vpp}, {"--schedule", c.schedule}});
-    const ParallelPlan& plan = study.scenario().plan.value();
-    EXPECT_TRUE(launch_arguments(plan, study).empty()) << c.schedule;
-    EXPECT_THAT(launch_obstacle(plan, study),
+    const Study study =
+        planned(with(c.framework),
+                {{"--tp", "8"}, {"--pp", "4"}, {"--vpp", c.vpp}, {"--schedule", c.schedule}});
+    const Launch launch = launch_of(study.scenario().plan.value(), study);
+    EXPECT_THAT(launch.lines, IsEmpty()) << c.schedule;
+    EXPECT_THAT(launch.refusal,
                 AllOf(HasSubstr(c.schedule), HasSubstr(c.has), HasSubstr(c.elsewhere)));
   }
 }
 
-TEST(Launch, IsEmptyWhereTheFrameworksArgumentsAreNotKnown) {
-  Flags question = kLlama70B;
-  question.emplace_back("--framework", "deepspeed");
-  EXPECT_TRUE(arguments_of(question, {{"--tp", "8"}}).empty());
+TEST(Launch, TellsWhyAFrameworkCannotExpressThePlan) {
+  const Study study = planned(with("deepspeed"), {{"--tp", "8"}});
+  const Launch launch = launch_of(study.scenario().plan.value(), study);
+  EXPECT_THAT(launch.lines, IsEmpty());
+  EXPECT_THAT(launch.refusal, HasSubstr("DeepSpeed has no sequence parallelism"));
+}
+
+TEST(Launch, IsEmptyWhereTheFrameworksFormatIsNotKnown) {
+  const Study study = planned(with("composer-fsdp"), {{"--tp", "1"}});
+  const Launch launch = launch_of(study.scenario().plan.value(), study);
+  EXPECT_THAT(launch.lines, IsEmpty());
+  EXPECT_EQ(launch.exporter, "");
+  EXPECT_EQ(launch.refusal, "");
 }
 
 }  // namespace
