@@ -6,13 +6,10 @@
 #include "cli/score_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
-#include "results/measurement_file.hpp"
-#include "results/store.hpp"
+#include "scenarios/answers/calibration.hpp"
 #include "scenarios/device_file.hpp"
 #include "scenarios/lookup.hpp"
-#include "scenarios/profiles.hpp"
 #include "simulator/calibration/extrapolation.hpp"
-#include "simulator/calibration/prior.hpp"
 
 #include <fmt/format.h>
 
@@ -26,20 +23,6 @@ using cal::CalibrationProfile;
 using Json = nlohmann::ordered_json;
 
 constexpr int kMostMeasurements = 1000;
-
-/// What a fit needs besides the device.
-struct Inputs {
-  std::vector<DeviceSpec> catalogue;
-  results::MeasurementSet shipped;
-  std::optional<results::MeasurementSet> own;  ///< of --db
-};
-
-/// What is said of a profile beside the profile itself.
-struct Verdict {
-  cal::Scoreboard board;
-  std::optional<cal::Ablation> ablation;
-  std::optional<cal::Scoreboard> beyond;
-};
 
 class Calibrate final : public Verb {
  public:
@@ -91,111 +74,38 @@ class Calibrate final : public Verb {
       return fail("which device? e.g. --device H100; foreplan devices lists them",
                   Place{{}, 0, 0, "--device"});
     }
-    auto device = scenarios::find_device(device_, Place{{}, 0, 0, "--device"});
-    if (!device) return fail(std::move(device.error()));
-    ProgressLine progress("fitting");
-    auto inputs = read_inputs(*device);
-    if (!inputs) return fail(std::move(inputs.error()));
-    Verdict verdict;
-    auto profile = inputs->own ? adapt(*device, *inputs, verdict, progress)
-                               : fit(*device, *inputs, verdict, progress);
-    progress.finish();
-    if (!profile) return fail(std::move(profile.error()));
-    profile->scores = verdict.board.groups();
     const bool reporting = report_option_->count() > 0;
+    scenarios::CalibrationQuestion question{
+        .device = device_, .folds = folds_, .dissect = reporting};
+    if (db_option_->count() > 0) question.database = database_;
+    if (prior_option_->count() > 0) question.prior = prior_;
+    ProgressLine progress("fitting");
+    const auto fitted = scenarios::calibrate(question, [&](int done, int fits) {
+      progress.update(static_cast<std::size_t>(done), static_cast<std::size_t>(fits));
+    });
+    progress.finish();
+    if (!fitted) return fail(fitted.error());
+    const CalibrationProfile& profile = fitted->profile;
     const std::string file = out_option_->count() > 0 ? out_
-                             : reporting
-                                 ? ""
-                                 : scenarios::canonical_name(profile->device.name) + ".json";
+                             : reporting              ? ""
+                                         : scenarios::canonical_name(profile.device.name) + ".json";
     if (!file.empty()) {
-      auto written = write_file(file, cal::profile_text(*profile), "--out");
+      auto written = write_file(file, cal::profile_text(profile), "--out");
       if (!written) return fail(std::move(written.error()));
     }
     const std::string page = reporting ? page_path() : "";
-    const std::string text = summary_text(*profile, file, page, verdict);
+    const std::string text = summary_text(profile, file, page, *fitted);
     if (reporting) {
-      auto written = write_file(page,
-                                calibration_page(*profile, score_plots(verdict.board.points()),
-                                                 judgement(*profile, verdict)),
-                                "--report");
+      auto written = write_file(
+          page, calibration_page(profile, score_plots(fitted->board.points()), judgement(*fitted)),
+          "--report");
       if (!written) return fail(std::move(written.error()));
     }
-    print(json_ ? summary_json(*profile, file, page, verdict) : text);
+    print(json_ ? summary_json(file, page, *fitted) : text);
     return kDone;
   }
 
  private:
-  [[nodiscard]] Result<Inputs> read_inputs(const DeviceSpec& device) const {
-    Inputs inputs;
-    auto catalogue = scenarios::device_catalogue();
-    if (!catalogue) return fail(std::move(catalogue.error()));
-    inputs.catalogue = std::move(*catalogue);
-    auto shipped = results::shipped_measurements();
-    if (!shipped) return fail(std::move(shipped.error()));
-    inputs.shipped = std::move(*shipped);
-    if (db_option_->count() == 0) return inputs;
-    inputs.own = results::Store::open(database_, results::AccessMode::read_only)
-                     .measurements({.kind = {}, .device = device.name, .source = {}});
-    if (inputs.own->size() == 0) {
-      return fail(fmt::format("holds no measurements of {}; foreplan import --device {} --db {} "
-                              "FILE stores some",
-                              device.name, device.name, database_),
-                  Place{database_, 0, 0, "--db"});
-    }
-    return inputs;
-  }
-
-  /// A profile of the shipped measurements.
-  Result<CalibrationProfile> fit(const DeviceSpec& device, const Inputs& inputs, Verdict& verdict,
-                                 ProgressLine& progress) const {
-    const bool judging = folds_ > 1, reporting = judging && report_option_->count() > 0;
-    // Fits take about the same time each: the folds, extrapolation, and the profile itself.
-    const std::size_t fits =
-        (judging ? static_cast<std::size_t>(folds_) : 0) + (reporting ? 1 : 0) + 1;
-    std::size_t done = 0;
-    progress.update(done, fits);
-    if (judging) {
-      if (reporting) verdict.ablation.emplace(device, inputs.catalogue, inputs.shipped);
-      const auto visit = [&](const CalibrationProfile& fold, const cal::HoldOut& hold_out) {
-        if (reporting) verdict.ablation->add_fold(fold, hold_out);
-        progress.update(++done, fits);
-      };
-      auto board = cal::cross_validate(device, inputs.catalogue, inputs.shipped, folds_, visit);
-      if (!board) return fail(std::move(board.error()));
-      verdict.board = std::move(*board);
-    }
-    if (reporting) {
-      auto beyond = cal::extrapolate(device, inputs.catalogue, inputs.shipped);
-      if (!beyond) return fail(std::move(beyond.error()));
-      verdict.beyond = std::move(*beyond);
-      progress.update(++done, fits);
-    }
-    return cal::fit_profile(device, inputs.catalogue, inputs.shipped);
-  }
-
-  /// A profile of one's own machine.
-  Result<CalibrationProfile> adapt(const DeviceSpec& device, const Inputs& inputs, Verdict& verdict,
-                                   ProgressLine& progress) const {
-    progress.update(0, 2);
-    auto from = device;
-    if (prior_option_->count() > 0) {
-      auto named = scenarios::find_device(prior_, Place{{}, 0, 0, "--prior"});
-      if (!named) return fail(std::move(named.error()));
-      from = std::move(*named);
-    }
-    auto base = scenarios::profile_for(from);
-    if (!base) return fail(std::move(base.error()));
-    if (from.name != device.name) base = cal::derive_profile(*base, device);
-    const cal::OwnMachine machine{device, *base, inputs.catalogue, inputs.shipped, *inputs.own};
-    if (folds_ > 1) {
-      auto board = cal::judge_adaptation(machine);
-      if (!board) return fail(std::move(board.error()));
-      verdict.board = std::move(*board);
-    }
-    progress.update(1, 2);
-    return cal::adapt_profile(machine);
-  }
-
   [[nodiscard]] std::string page_path() const {
     if (report_.empty()) return "calibration.html";
     const std::filesystem::path path{report_};
@@ -239,26 +149,18 @@ class Calibrate final : public Verb {
     return kDone;
   }
 
-  [[nodiscard]] std::string summary_json(const CalibrationProfile& p, const std::string& file,
-                                         const std::string& page, const Verdict& verdict) const {
-    Json out{{"profile", p.name},
-             {"file", file},
-             {"report", page},
-             {"gemm_rows", p.gemm_rows},
-             {"attention_rows", p.attention_rows},
-             {"bandwidth_rows", p.bandwidth_rows},
-             {"collective_rows", p.collective_rows},
-             {"notes", p.notes},
-             {"folds", folds_},
-             {"models", scores_json(verdict.board.models())},
-             {"groups", scores_json(p.scores)}};
-    if (verdict.ablation) out["ablation"] = ablation_json(*verdict.ablation);
-    if (verdict.beyond) out["extrapolation"] = scores_json(verdict.beyond->groups());
+  [[nodiscard]] std::string summary_json(const std::string& file, const std::string& page,
+                                         const scenarios::Calibration& fitted) const {
+    Json out{{"profile", fitted.profile.name}, {"file", file}, {"report", page}};
+    out.update(scenarios::describe(fitted));
+    if (fitted.ablation) out["ablation"] = ablation_json(*fitted.ablation);
+    if (fitted.beyond) out["extrapolation"] = scores_json(fitted.beyond->groups());
     return out.dump(2) + '\n';
   }
 
   [[nodiscard]] std::string summary_text(const CalibrationProfile& p, const std::string& file,
-                                         const std::string& page, const Verdict& verdict) const {
+                                         const std::string& page,
+                                         const scenarios::Calibration& fitted) const {
     std::string text = styled(p.name, Style::title) + '\n';
     if (!file.empty()) text += fmt::format("  profile   {}\n", file);
     if (!page.empty()) text += fmt::format("  report    {}\n", page);
@@ -266,30 +168,29 @@ class Calibrate final : public Verb {
                         p.gemm_rows, p.attention_rows, p.bandwidth_rows, p.collective_rows);
     for (const std::string& note : p.notes) text += "  " + note + '\n';
     if (report_option_->count() == 0) return text;
-    for (const PageSection& section : judgement(p, verdict))
+    for (const PageSection& section : judgement(fitted))
       text += styled('\n' + section.title + '\n', Style::title) + section.table.text();
     return text;
   }
 
   /// What the report says of the profile, table by table; nothing where it was not judged.
-  [[nodiscard]] std::vector<PageSection> judgement(const CalibrationProfile& p,
-                                                   const Verdict& verdict) const {
+  [[nodiscard]] std::vector<PageSection> judgement(const scenarios::Calibration& fitted) const {
     std::vector<PageSection> sections;
-    if (p.scores.empty()) return sections;
+    if (fitted.profile.scores.empty()) return sections;
     sections.push_back(
         {fmt::format("Errors on shapes that the fit had not seen ({} folds by shape)", folds_),
-         scores_table(verdict.board.models(), true)});
-    sections.push_back({"The same by group", scores_table(p.scores, true)});
-    if (verdict.ablation) {
+         scores_table(fitted.board.models(), true)});
+    sections.push_back({"The same by group", scores_table(fitted.profile.scores, true)});
+    if (fitted.ablation) {
       sections.push_back({"What each part buys, on the same folds: median / p95 error",
-                          ablation_table(*verdict.ablation)});
+                          ablation_table(*fitted.ablation)});
     }
-    if (verdict.beyond) {
+    if (fitted.beyond) {
       sections.push_back(
           {fmt::format("Extrapolation: fitted to m, n, k and lengths up to {} and to {} nodes, "
                        "asked about more",
                        cal::kExtrapolationSize, cal::kExtrapolationNodes),
-           extrapolation_table(verdict.beyond->groups(), verdict.board.groups())});
+           extrapolation_table(fitted.beyond->groups(), fitted.board.groups())});
     }
     return sections;
   }

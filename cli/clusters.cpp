@@ -4,6 +4,7 @@
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
+#include "scenarios/answers/catalogue.hpp"
 #include "scenarios/cluster_file.hpp"
 
 #include <fmt/format.h>
@@ -13,28 +14,6 @@ namespace foreplan::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json cluster_json(const ClusterSpec& c) {
-  const Topology& t = c.topology;
-  return Json{{"name", c.name},
-              {"device", c.device.name},
-              {"nodes", c.nodes},
-              {"devices_per_node", c.devices_per_node},
-              {"devices", c.devices()},
-              {"scale_up_size", t.scale_up_size},
-              {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value},
-              {"scale_up_latency_s", t.scale_up_latency.value},
-              {"scale_up_switched", t.scale_up_switched},
-              {"nics_per_node", t.nics_per_node},
-              {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value},
-              {"nic_latency_s", t.nic_latency.value},
-              {"rail_aligned", t.rail_aligned},
-              {"oversubscription", t.oversubscription},
-              {"nodes_per_pod", t.nodes_per_pod},
-              {"host_memory_per_node_bytes", c.host_memory_per_node.value},
-              {"pcie_bandwidth_bytes_per_s", c.pcie_bandwidth.value},
-              {"note", c.note}};
-}
 
 std::string cluster_text(const ClusterSpec& c) {
   const Topology& t = c.topology;
@@ -78,7 +57,7 @@ class Clusters final : public Verb {
     if (!cluster_.empty()) {
       auto cluster = scenarios::find_cluster(cluster_, Place{{}, 0, 0, "NAME"});
       if (!cluster) return fail(std::move(cluster.error()));
-      print(json_ ? cluster_json(*cluster).dump(2) + '\n' : cluster_text(*cluster));
+      print(json_ ? scenarios::describe(*cluster).dump(2) + '\n' : cluster_text(*cluster));
       return kDone;
     }
     auto names = scenarios::cluster_names();
@@ -92,7 +71,7 @@ class Clusters final : public Verb {
                  cluster->device.name, readable(cluster->topology.scale_up_bandwidth),
                  std::to_string(cluster->topology.nics_per_node),
                  readable(cluster->topology.nic_bandwidth)});
-      out.push_back(cluster_json(*cluster));
+      out.push_back(scenarios::describe(*cluster));
     }
     print(json_ ? out.dump(2) + '\n' : table.text());
     return kDone;

@@ -4,6 +4,7 @@
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
+#include "scenarios/answers/catalogue.hpp"
 #include "scenarios/device_file.hpp"
 
 #include <fmt/format.h>
@@ -20,36 +21,6 @@ std::string tera(const std::optional<FlopsPerSecond>& rate) {
 
 std::string join_texts(const std::vector<std::string>& texts) {
   return join(std::vector<std::string_view>(texts.begin(), texts.end()));
-}
-
-Json device_json(const DeviceSpec& d) {
-  const auto rate = [](const std::optional<FlopsPerSecond>& r) {
-    return r ? Json(r->value) : Json(nullptr);
-  };
-  return Json{{"name", d.name},
-              {"aliases", d.aliases},
-              {"vendor", d.vendor},
-              {"architecture", d.architecture},
-              {"sm_count", d.sm_count},
-              {"boost_clock_hz", d.boost_clock_hz},
-              {"peak_fp32_flop_per_s", rate(d.peak_fp32)},
-              {"peak_tf32_flop_per_s", rate(d.peak_tf32)},
-              {"peak_fp16_flop_per_s", rate(d.peak_fp16)},
-              {"peak_bf16_flop_per_s", rate(d.peak_bf16)},
-              {"peak_fp8_flop_per_s", rate(d.peak_fp8)},
-              {"peak_fp4_flop_per_s", rate(d.peak_fp4)},
-              {"memory_bytes", d.memory.value},
-              {"memory_bandwidth_bytes_per_s", d.memory_bandwidth.value},
-              {"l2_cache_bytes", d.l2_cache.value},
-              {"scale_up_link", d.scale_up_link},
-              {"scale_up_bandwidth_bytes_per_s", d.scale_up_bandwidth.value},
-              {"pcie_bandwidth_bytes_per_s", d.pcie_bandwidth.value},
-              {"devices_per_node", d.devices_per_node},
-              {"nic_bandwidth_bytes_per_s", d.nic_bandwidth.value},
-              {"power_w", d.power_w},
-              {"sources", d.sources},
-              {"unconfirmed", d.unconfirmed_fields},
-              {"note", d.note}};
 }
 
 std::string device_text(const DeviceSpec& d) {
@@ -96,7 +67,7 @@ class Devices final : public Verb {
     if (!device_.empty()) {
       auto device = scenarios::find_device(device_, Place{{}, 0, 0, "NAME"});
       if (!device) return fail(std::move(device.error()));
-      print(json_ ? device_json(*device).dump(2) + '\n' : device_text(*device));
+      print(json_ ? scenarios::describe(*device).dump(2) + '\n' : device_text(*device));
       return kDone;
     }
     auto names = scenarios::device_names();
@@ -116,7 +87,7 @@ class Devices final : public Verb {
                  d.unconfirmed_fields.empty()
                      ? ""
                      : fmt::format("{} values", d.unconfirmed_fields.size())});
-      out.push_back(device_json(d));
+      out.push_back(scenarios::describe(d));
     }
     print(json_ ? out.dump(2) + '\n' : table.text());
     return kDone;

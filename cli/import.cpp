@@ -2,7 +2,6 @@
 
 #include "results/import/import.hpp"
 
-#include "cli/device_limits.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -12,6 +11,7 @@
 #include "results/measurement_text.hpp"
 #include "results/store.hpp"
 #include "scenarios/device_file.hpp"
+#include "scenarios/device_limits.hpp"
 #include "scenarios/lookup.hpp"
 
 #include <fmt/format.h>
@@ -138,9 +138,9 @@ class Import final : public Verb {
  private:
   [[nodiscard]] Result<results::ImportOptions> import_options() const {
     results::ImportOptions options{
-        .find_device = limits_of, .sources = {}, .operation = {}, .device = device_};
+        .find_device = scenarios::limits_of, .sources = {}, .operation = {}, .device = device_};
     if (!device_.empty()) {
-      const auto limits = limits_of(device_);
+      const auto limits = scenarios::limits_of(device_);
       if (!limits) return fail(limits.error().front().message, Place{{}, 0, 0, "--device"});
     }
     if (!operation_.empty()) {

@@ -135,6 +135,8 @@ int run(int argc, char** argv) {
 int guarded_run(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const scenarios::HookError& error) {
+    return report({{error.what(), {}}});
   } catch (const results::StoreError& error) {
     complain(fmt::format("foreplan: {}", error.what()));
     return kBadInput;

@@ -11,8 +11,8 @@ Result<void> write_file(const std::filesystem::path& file, std::string_view text
   // Beside the old file first, so that a full disk leaves that; pipes and devices have none.
   std::error_code failed;
   const auto type = std::filesystem::status(file, failed).type();
-  const bool plain = type == std::filesystem::file_type::not_found ||
-                     type == std::filesystem::file_type::regular;
+  const bool plain =
+      type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
   auto fresh = file;
   if (plain) fresh += ".part";
   std::ofstream out(fresh, std::ios::binary);

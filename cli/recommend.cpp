@@ -1,56 +1,37 @@
 // recommend: the best plan of a space, and why.
 
+#include "cli/hook_plugin.hpp"
 #include "cli/output_file.hpp"
 #include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
-#include "scenarios/describe.hpp"
-#include "scenarios/launch.hpp"
+#include "scenarios/answers/recommendation.hpp"
 #include "scenarios/step_trace.hpp"
 
 #include <fmt/format.h>
-
-#include <chrono>
-#include <thread>
 
 namespace foreplan::cli {
 namespace {
 
 using namespace simulator;
+using scenarios::Recommendation;
 using scenarios::Study;
-using Json = nlohmann::ordered_json;
 
-struct Found {
-  SearchResult result{0};
-  std::vector<StepReport> top;
-  double seconds = 0;
-  int threads = 1;
-};
-
-Found search(const Study& study, int threads) {
-  const auto start = std::chrono::steady_clock::now();
-  Found found;
+Recommendation search(const Study& study, int threads) {
   ProgressLine progress("searching");
-  const std::size_t blocks = study.search().block_count();
-  found.result = study.search().run(0, blocks, study.search_options(threads),
-                                    [&](std::size_t done) { progress.update(done, blocks); });
-  for (const Candidate& candidate : found.result.top.sorted())
-    found.top.push_back(study.model().explain(candidate.plan));
-  found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  found.threads = threads > 0 ? threads : static_cast<int>(std::thread::hardware_concurrency());
-  return found;
+  return scenarios::recommend(
+      study, threads, [&](std::size_t done, std::size_t total) { progress.update(done, total); });
 }
 
-std::string counts_text(const Found& found) {
+std::string counts_text(const Recommendation& found) {
   const SearchCounters& c = found.result.counters;
   return fmt::format("  searched  {} plans, {} valid, {} fit, in {} on {} threads\n", c.enumerated,
                      c.scored, c.feasible, readable(Seconds{found.seconds}), found.threads);
 }
 
 /// Why nothing fits, and what would.
-std::string infeasible_text(const Found& found, const Study& study,
-                            const std::optional<scenarios::NearestFit>& nearest) {
+std::string infeasible_text(const Recommendation& found, const Study& study) {
   std::string text = styled("\nNo plan fits\n", Style::bad);
   const auto smallest = found.result.smallest.sorted();
   if (smallest.empty()) {
@@ -68,11 +49,12 @@ std::string infeasible_text(const Found& found, const Study& study,
         readable(Bytes{report.memory.device_total()}), readable(Bytes{limit}),
         memory_text(report, study));
   }
-  if (!nearest) return text + "  nothing that was tried fits either, up to 64 times the nodes\n";
-  return text + nearest_fit_text(*nearest, study);
+  if (!found.nearest)
+    return text + "  nothing that was tried fits either, up to 64 times the nodes\n";
+  return text + nearest_fit_text(*found.nearest, study);
 }
 
-std::string found_text(const Found& found, const Study& study) {
+std::string found_text(const Recommendation& found, const Study& study) {
   const StepReport& best = found.top.front();
   std::string text = styled("\nBest plan\n", Style::title) + headline_text(best, study);
   text += styled(fmt::format("\nTop {}\n", found.top.size()), Style::title) +
@@ -93,39 +75,6 @@ std::string found_text(const Found& found, const Study& study) {
             launch;
   }
   return text;
-}
-
-Json answer_json(const Found& found, const Study& study,
-                 const std::optional<scenarios::NearestFit>& nearest) {
-  const SearchCounters& c = found.result.counters;
-  Json out{{"scenario", study.scenario().title},
-           {"question", Json::parse(scenarios::resolved_json(study.scenario()))},
-           {"profile", study.cost().name()},
-           {"plans_enumerated", c.enumerated},
-           {"plans_scored", c.scored},
-           {"plans_feasible", c.feasible},
-           {"seconds", found.seconds},
-           {"threads", found.threads}};
-  out["feasible"] = !found.top.empty();
-  if (!found.top.empty()) {
-    out["best"] = scenarios::describe(found.top.front(), study);
-    const scenarios::Launch launch = scenarios::launch_of(found.top.front().plan, study);
-    out["launch_arguments"] = launch.lines;
-    if (!launch.refusal.empty()) out["launch_obstacle"] = launch.refusal;
-    Json top = Json::array();
-    for (const StepReport& report : found.top) top.push_back(scenarios::describe(report, study));
-    out["top"] = std::move(top);
-    Json front = Json::array();
-    for (const Candidate& candidate : found.result.front.sorted()) {
-      front.push_back(Json{{"plan", scenarios::describe(candidate.plan, study)},
-                           {"step_time_s", candidate.step_time_s},
-                           {"peak_memory_bytes", candidate.peak_bytes},
-                           {"gpus", candidate.gpus}});
-    }
-    out["front"] = std::move(front);
-  }
-  if (nearest) out["nearest_fit"] = scenarios::describe(*nearest, study);
-  return out;
 }
 
 class Recommend final : public Verb {
@@ -153,22 +102,19 @@ class Recommend final : public Verb {
   Result<ExitCode> run() override {
     auto scenario = arguments_.read(scenarios::Purpose::search);
     if (!scenario) return fail(std::move(scenario.error()));
-    auto study = Study::make(std::move(*scenario));
+    auto study = Study::make(std::move(*scenario), {}, open_hooks);
     if (!study) return fail(std::move(study.error()));
-    const Found found = search(*study, threads_);
-    std::optional<scenarios::NearestFit> nearest;
-    if (found.top.empty()) nearest = scenarios::nearest_fit(*study, std::nullopt, threads_);
+    const Recommendation found = search(*study, threads_);
     if (!trace_.empty() && !found.top.empty()) {
       auto written =
           write_file(trace_, scenarios::step_trace(found.top.front(), *study), "--trace");
       if (!written) return fail(std::move(written.error()));
     }
     if (json_) {
-      print(answer_json(found, *study, nearest).dump(2) + '\n');
+      print(scenarios::describe(found, *study).dump(2) + '\n');
     } else {
       print(question_text(*study) + counts_text(found) +
-            (found.top.empty() ? infeasible_text(found, *study, nearest)
-                               : found_text(found, *study)));
+            (found.top.empty() ? infeasible_text(found, *study) : found_text(found, *study)));
     }
     return found.top.empty() ? kNothingFits : kDone;
   }

@@ -7,6 +7,7 @@
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "results/store.hpp"
+#include "scenarios/answers/stored.hpp"
 #include "scenarios/report/stored_question.hpp"
 #include "scenarios/step_trace.hpp"
 
@@ -29,23 +30,6 @@ std::string histogram_text(const std::vector<results::HistogramBin>& bins) {
                std::to_string(bin.plan_count)});
   }
   return table.text();
-}
-
-Json run_json(const RunRow& run, const Store& store) {
-  const auto count = [](const std::optional<std::int64_t>& n) {
-    return n ? Json(*n) : Json(nullptr);
-  };
-  return Json{{"run", static_cast<std::int64_t>(run.id)},
-              {"scenario", store.scenario(run.scenario).name},
-              {"profile", store.profile(run.profile).name},
-              {"program_version", store.environment(run.environment).program_version},
-              {"status", name(run.status)},
-              {"keep", name(run.keep)},
-              {"started_at_utc", run.started_at_utc},
-              {"finished_at_utc", count(run.finished_at_utc)},
-              {"plans_enumerated", count(run.plans_enumerated)},
-              {"plans_scored", count(run.plans_scored)},
-              {"plans_feasible", count(run.plans_feasible)}};
 }
 
 class Show final : public Verb {
@@ -81,9 +65,7 @@ class Show final : public Verb {
       return kDone;
     }
     const auto found = store.run(results::RunId{run_});
-    if (!found)
-      return fail(fmt::format("no run {} in {}; runs: {}", run_, database_, run_numbers(store)),
-                  Place{{}, 0, 0, "--run"});
+    if (!found) return fail(scenarios::unknown_run(run_, database_, store));
     if (!trace_.empty()) {
       auto written = write_trace(store, *found);
       if (!written) return fail(std::move(written.error()));
@@ -93,14 +75,6 @@ class Show final : public Verb {
   }
 
  private:
-  static std::string run_numbers(const Store& store) {
-    std::string text;
-    for (const RunRow& run : store.runs()) {
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", static_cast<std::int64_t>(run.id));
-    }
-    return text.empty() ? "none" : text;
-  }
-
   [[nodiscard]] Result<void> write_trace(const Store& store, const RunRow& run) const {
     const auto ranked = store.plans(run.id, PlanFilter::ranked, 1);
     if (ranked.empty()) return fail("the run has no plan that fits", Place{{}, 0, 0, "--trace"});
@@ -113,7 +87,7 @@ class Show final : public Verb {
     const auto runs = store.runs();
     if (json_) {
       Json out = Json::array();
-      for (const RunRow& run : runs) out.push_back(run_json(run, store));
+      for (const RunRow& run : runs) out.push_back(scenarios::describe(run, store));
       return out.dump(2) + '\n';
     }
     if (runs.empty())
@@ -130,16 +104,11 @@ class Show final : public Verb {
     const auto plans = store.plans(run.id, filter, limit_);
     const auto histogram = store.histogram(run.id);
     if (json_) {
-      Json out = run_json(run, store);
+      Json out = scenarios::describe(run, store);
       out["plans"] = Json::array();
-      for (const auto& plan : plans) out["plans"].push_back(stored_plan_json(plan));
+      for (const auto& plan : plans) out["plans"].push_back(scenarios::describe(plan));
       out["histogram"] = Json::array();
-      for (const auto& bin : histogram) {
-        out["histogram"].push_back(Json{{"quantity", bin.quantity},
-                                        {"low", bin.low},
-                                        {"high", bin.high},
-                                        {"plans", bin.plan_count}});
-      }
+      for (const auto& bin : histogram) out["histogram"].push_back(scenarios::describe(bin));
       return out.dump(2) + '\n';
     }
     return stored_runs_text({run}, {store.scenario(run.scenario).name}) +

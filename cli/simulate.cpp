@@ -5,10 +5,9 @@
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
-#include "scenarios/describe.hpp"
+#include "scenarios/answers/simulation.hpp"
 #include "scenarios/jobs/launch_file.hpp"
 #include "scenarios/memory_timeline.hpp"
-#include "scenarios/obstacle.hpp"
 #include "scenarios/step_trace.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +16,7 @@ namespace foreplan::cli {
 namespace {
 
 using namespace simulator;
+using scenarios::Simulation;
 using scenarios::Study;
 using Json = nlohmann::ordered_json;
 
@@ -61,33 +61,25 @@ class Simulate final : public Verb {
     const ParallelPlan plan = *scenario->plan;
     auto study = Study::make(std::move(*scenario));
     if (!study) return fail(std::move(study.error()));
-    // A plan that breaks a rule of the model, batch or framework was asked for wrongly: bad input.
-    if (std::string why = scenarios::obstacle(plan, study->scenario()); !why.empty()) {
-      return fail(std::move(why), study->scenario().plan_place);
-    }
-    const StepReport report = study->model().explain(plan);
+    const auto answer = scenarios::simulate(*study, plan);
+    if (!answer) return fail(answer.error());
     if (!trace_.empty()) {
-      auto written = write_file(trace_, scenarios::step_trace(report, *study), "--trace");
+      auto written = write_file(trace_, scenarios::step_trace(answer->report, *study), "--trace");
       if (!written) return fail(std::move(written.error()));
     }
-    const double limit = memory_limit(study->model(), study->search_options(0));
-    const double excess = report.memory.device_total() - limit;
-    std::optional<scenarios::NearestFit> nearest;
-    if (excess > 0) nearest = scenarios::nearest_fit(*study, plan, 0);
-    print(json_ ? answer_json(report, *study, excess, nearest)
-                : answer_text(report, *study, excess, nearest) + notices_text());
-    return excess > 0 ? kNothingFits : kDone;
+    print(json_ ? answer_json(*answer, *study) : answer_text(*answer, *study) + notices_text());
+    return answer->fits() ? kDone : kNothingFits;
   }
 
  private:
-  static std::string answer_text(const StepReport& report, const Study& study, double excess,
-                                 const std::optional<scenarios::NearestFit>& nearest) {
+  static std::string answer_text(const Simulation& answer, const Study& study) {
+    const StepReport& report = answer.report;
     std::string text =
         question_text(study) + styled("\nPlan\n", Style::title) + headline_text(report, study);
-    if (excess > 0) {
-      text +=
-          styled(fmt::format("  does not fit: {} more than may be used\n", readable(Bytes{excess})),
-                 Style::bad);
+    if (!answer.fits()) {
+      text += styled(fmt::format("  does not fit: {} more than may be used\n",
+                                 readable(Bytes{answer.excess_bytes})),
+                     Style::bad);
     }
     text += styled("\nWhere the step time goes\n", Style::title) + breakdown_text(report.time);
     text += styled(fmt::format("\nMemory of the fullest rank (stage {})\n", report.memory.stage),
@@ -96,27 +88,15 @@ class Simulate final : public Verb {
     text += styled("\nPipeline stages (one micro-batch)\n", Style::title) + stages_text(report);
     text += styled("\nMemory over the step (low . : - = + * # high)\n", Style::title) +
             timeline_text(scenarios::memory_over_time(report));
-    if (nearest) text += nearest_fit_text(*nearest, study);
+    if (answer.nearest) text += nearest_fit_text(*answer.nearest, study);
     const std::string launch = launch_text(report.plan, study);
     if (!launch.empty()) text += styled("\nLaunch arguments\n", Style::title) + launch;
     return text;
   }
 
-  std::string answer_json(const StepReport& report, const Study& study, double excess,
-                          const std::optional<scenarios::NearestFit>& nearest) const {
-    Json out{{"scenario", study.scenario().title},
-             {"question", Json::parse(scenarios::resolved_json(study.scenario()))},
-             {"profile", study.cost().name()},
-             {"feasible", excess <= 0}};
-    out.update(scenarios::describe(report, study));
-    Json curves = Json::array();
-    for (const auto& curve : scenarios::memory_over_time(report)) {
-      curves.push_back(
-          Json{{"stage", curve.stage}, {"time_s", curve.time_s}, {"bytes", curve.bytes}});
-    }
-    out["memory_over_time"] = std::move(curves);
+  [[nodiscard]] std::string answer_json(const Simulation& answer, const Study& study) const {
+    Json out = scenarios::describe(answer, study);
     if (!from_.empty()) out["left_out"] = notices_;
-    if (nearest) out["nearest_fit"] = scenarios::describe(*nearest, study);
     return out.dump(2) + '\n';
   }
 

@@ -9,7 +9,6 @@
 namespace foreplan::cli {
 
 using results::PlanRow;
-using Json = nlohmann::ordered_json;
 
 std::string utc_text(std::int64_t seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(seconds)));
@@ -46,31 +45,6 @@ std::string stored_runs_text(const std::vector<results::RunRow>& runs,
                run.wall_time ? fmt::format("{:.2f}", run.wall_time->value) : "-"});
   }
   return table.text();
-}
-
-Json stored_plan_json(const PlanRow& plan) {
-  const auto parsed = [](const std::optional<std::string>& text) {
-    return text ? Json::parse(*text) : Json(nullptr);
-  };
-  const auto value = [](const auto& quantity) {
-    return quantity ? Json(quantity->value) : Json(nullptr);
-  };
-  return Json{{"rank", plan.rank ? Json(*plan.rank) : Json(nullptr)},
-              {"on_front", plan.on_front},
-              {"feasible", plan.feasible},
-              {"reason", plan.reason ? Json(*plan.reason) : Json(nullptr)},
-              {"key", plan.key},
-              {"plan", Json::parse(plan.plan_json)},
-              {"step_time_s", value(plan.step_time)},
-              {"step_time_low_s", value(plan.step_time_low)},
-              {"step_time_high_s", value(plan.step_time_high)},
-              {"peak_memory_bytes", value(plan.peak_memory)},
-              {"memory_headroom_bytes", value(plan.memory_headroom)},
-              {"tokens_per_s_per_gpu",
-               plan.tokens_per_s_per_gpu ? Json(*plan.tokens_per_s_per_gpu) : Json(nullptr)},
-              {"mfu_fraction", plan.mfu_fraction ? Json(*plan.mfu_fraction) : Json(nullptr)},
-              {"breakdown", parsed(plan.breakdown_json)},
-              {"memory", parsed(plan.memory_json)}};
 }
 
 }  // namespace foreplan::cli

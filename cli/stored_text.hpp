@@ -3,8 +3,6 @@
 
 #include "results/rows.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <vector>
 
@@ -13,7 +11,6 @@ namespace foreplan::cli {
 [[nodiscard]] std::string stored_plans_text(const std::vector<results::PlanRow>& plans);
 [[nodiscard]] std::string stored_runs_text(const std::vector<results::RunRow>& runs,
                                            const std::vector<std::string>& scenario_names);
-[[nodiscard]] nlohmann::ordered_json stored_plan_json(const results::PlanRow& plan);
 /// "2026-11-30 06:24:06 UTC"
 [[nodiscard]] std::string utc_text(std::int64_t seconds);
 

@@ -1,18 +1,18 @@
 // sweep: a scenario's whole space, stored.
 
+#include "cli/hook_plugin.hpp"
 #include "cli/plan_text.hpp"
 #include "cli/stored_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
+#include "scenarios/answers/stored.hpp"
 #include "scenarios/runner.hpp"
 
 #include <fmt/format.h>
 
 namespace foreplan::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class Sweep final : public Verb {
  public:
@@ -24,6 +24,7 @@ class Sweep final : public Verb {
     return "Examples:\n"
            "  foreplan sweep scenarios/gpt3-175b-256xa100.yaml --db runs.db\n"
            "  foreplan sweep scenarios/llama3-70b-64xh100.yaml --db runs.db --keep all\n"
+           "  foreplan sweep scenarios/llama3-70b-64xh100.yaml --db part2.db --shard 2/8\n"
            "The same command goes on where an interrupted one stopped.";
   }
   void declare(CLI::App& app) override {
@@ -33,44 +34,37 @@ class Sweep final : public Verb {
     app.add_option("--keep", keep_, "best: top k, front and histogram; all: every plan")
         ->check(CLI::IsMember({"best", "all"}))
         ->capture_default_str();
+    app.add_option(
+        "--shard", shard_,
+        "i/N: compute part i of N only; foreplan merge joins the databases of the parts");
     app.add_flag("--json", json_, "print the outcome as JSON");
     app.add_option("--threads", threads_, "threads to search with, 0 = all cores")
         ->check(CLI::Range(0, 1024));
   }
   Result<ExitCode> run() override {
+    const auto shard = scenarios::parse_shard(shard_, Place{{}, 0, 0, "--shard"});
+    if (!shard) return fail(shard.error());
     auto scenario = arguments_.read(scenarios::Purpose::search);
     if (!scenario) return fail(std::move(scenario.error()));
-    auto study = scenarios::Study::make(std::move(*scenario));
+    auto study = scenarios::Study::make(std::move(*scenario), {}, open_hooks);
     if (!study) return fail(std::move(study.error()));
     results::Store store = results::Store::open(database_, results::AccessMode::read_write);
     ProgressLine progress("sweeping");
     scenarios::SweepOptions options;
     options.keep = keep_ == "all" ? results::KeepPolicy::all : results::KeepPolicy::best;
     options.threads = threads_;
+    options.shard = *shard;
     options.progress = [&](int done, int chunks) {
       progress.update(static_cast<std::size_t>(done), static_cast<std::size_t>(chunks));
     };
     const scenarios::SweepOutcome outcome = scenarios::run_sweep(*study, store, options);
     progress.finish();
-    print(json_ ? answer_json(outcome) : answer_text(*study, store, outcome));
-    return outcome.counters.feasible > 0 ? kDone : kNothingFits;
+    print(json_ ? scenarios::describe(outcome, database_).dump(2) + '\n'
+                : answer_text(*study, store, outcome));
+    return outcome.counters.feasible > 0 || !outcome.complete ? kDone : kNothingFits;
   }
 
  private:
-  [[nodiscard]] std::string answer_json(const scenarios::SweepOutcome& outcome) const {
-    return Json{{"database", database_},
-                {"run", static_cast<std::int64_t>(outcome.run.id)},
-                {"resumed_chunks", outcome.resumed_chunks},
-                {"chunks", outcome.run.chunk_count},
-                {"plans_enumerated", outcome.counters.enumerated},
-                {"plans_scored", outcome.counters.scored},
-                {"plans_feasible", outcome.counters.feasible},
-                {"seconds", outcome.seconds},
-                {"threads", outcome.run.threads}}
-               .dump(2) +
-           '\n';
-  }
-
   [[nodiscard]] std::string answer_text(const scenarios::Study& study, const results::Store& store,
                                         const scenarios::SweepOutcome& outcome) const {
     const auto& c = outcome.counters;
@@ -79,9 +73,15 @@ class Sweep final : public Verb {
                         c.feasible, readable(Seconds{outcome.seconds}));
     text += fmt::format(
         "  stored    run {} in {}{}\n", static_cast<std::int64_t>(outcome.run.id), database_,
-        outcome.resumed_chunks > 0 ? fmt::format(" ({} of {} chunks were there)",
-                                                 outcome.resumed_chunks, outcome.run.chunk_count)
-                                   : "");
+        outcome.resumed_chunks > 0
+            ? fmt::format(" ({} of {} chunks were there)", outcome.resumed_chunks, outcome.chunks)
+            : "");
+    if (!outcome.complete) {
+      return text + fmt::format(
+                        "  shard {} of the sweep is stored; foreplan merge OUT.db {} ... joins "
+                        "the shards\n",
+                        to_text(outcome.shard), database_);
+    }
     text += styled("\nBest plans\n", Style::title);
     text += stored_plans_text(store.plans(outcome.run.id, results::PlanFilter::ranked));
     text += styled("\nFront (step time, memory, GPUs)\n", Style::title);
@@ -91,6 +91,7 @@ class Sweep final : public Verb {
   ScenarioArguments arguments_;
   std::string database_ = "foreplan.db";
   std::string keep_ = "best";
+  std::string shard_ = "1/1";
   bool json_ = false;
   int threads_ = 0;
 };

@@ -2,13 +2,9 @@
 
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
-#include "core/document_tree.hpp"
-#include "scenarios/describe.hpp"
-#include "scenarios/runs/score_runs.hpp"
-#include "scenarios/runs/spreadsheet.hpp"
+#include "scenarios/answers/validation.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <map>
@@ -16,85 +12,13 @@
 namespace foreplan::cli {
 namespace {
 
-using namespace scenarios;
-using Json = nlohmann::ordered_json;
+using scenarios::RunValidation;
+using scenarios::ScoredRun;
+using scenarios::SkippedRun;
+using scenarios::SourceScore;
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 std::string signed_percent(double fraction) { return fmt::format("{:+.1f} %", 100 * fraction); }
-
-Json error_json(const ErrorSummary& s) {
-  return {{"n", s.n},       {"mape", s.mape},         {"median", s.median},
-          {"p90", s.p90},   {"p95", s.p95},           {"worst", s.worst},
-          {"bias", s.bias}, {"worst_id", s.worst_id}, {"coverage_90", s.coverage_90}};
-}
-
-Json group_json(const SourceScore& s) {
-  return {{"source", s.source},
-          {"n", s.runs},
-          {"skipped", s.skipped},
-          {"time", error_json(s.time)},
-          {"memory", error_json(s.memory)},
-          {"spreadsheet", error_json(s.spreadsheet)},
-          {"oom", {{"n", s.oom_n}, {"right", s.oom_right}}},
-          {"regret",
-           {{"groups", s.regret.groups},
-            {"mean", s.regret.mean},
-            {"max", s.regret.max},
-            {"rho", s.regret.rho}}}};
-}
-
-Json prediction_json(const RunPrediction& p) {
-  return {{"step_time_s", p.step_time_s},
-          {"step_time_low_s", p.low_s},
-          {"step_time_high_s", p.high_s},
-          {"peak_bytes", p.peak_bytes},
-          {"peak_low_bytes", p.peak_low_bytes},
-          {"peak_high_bytes", p.peak_high_bytes},
-          {"device_total_bytes", p.device_bytes},
-          {"usable_bytes", p.usable_bytes},
-          {"fits", p.fits()},
-          {"oom_probability", p.report.outlook.oom_probability},
-          {"profile", p.profile},
-          {"time", describe(p.report.time)},
-          {"memory", describe(p.report.memory)}};
-}
-
-Json row_json(const ScoredRun& scored) {
-  const Run& run = *scored.run;
-  Json row = {{"id", run.id}, {"source", run.source}, {"line", run.line}};
-  if (run.measured.step_time_s) row["measured_step_time_s"] = *run.measured.step_time_s;
-  if (run.measured.peak_bytes) {
-    row["measured_peak_bytes"] = *run.measured.peak_bytes;
-    row["memory_definition"] =
-        kMemoryDefinitionNames[static_cast<std::size_t>(run.measured.memory)];
-  }
-  if (run.measured.out_of_memory) row["out_of_memory"] = true;
-  if (!run.assumptions.empty()) row["assumptions"] = run.assumptions;
-  if (scored.prediction) {
-    row["prediction"] = prediction_json(*scored.prediction);
-  } else {
-    row["skipped"] = scored.refusal;
-  }
-  if (scored.spreadsheet_s) row["spreadsheet_s"] = *scored.spreadsheet_s;
-  return row;
-}
-
-/// All files together, and what came of each row.
-struct Validation {
-  std::vector<RunTable> tables;
-  std::vector<ScoredRun> scored;
-  std::vector<SkippedRun> skipped;
-};
-
-Json rows_json(const Validation& v) {
-  Json rows = Json::array();
-  for (const ScoredRun& run : v.scored) rows.push_back(row_json(run));
-  for (const SkippedRun& row : v.skipped) {
-    rows.push_back(
-        {{"id", row.id}, {"source", row.source}, {"line", row.line}, {"skipped", row.reason}});
-  }
-  return rows;
-}
 
 std::string score_table(const std::vector<SourceScore>& scores) {
   Table table({"source", ">runs", ">skipped", ">time n", ">MAPE", ">median", ">p95", ">worst", "id",
@@ -121,7 +45,7 @@ std::string score_table(const std::vector<SourceScore>& scores) {
 }
 
 /// Reasons for rows that were not predicted, most frequent first.
-std::string skip_text(const Validation& v) {
+std::string skip_text(const RunValidation& v) {
   std::map<std::string, int> reasons;
   for (const ScoredRun& run : v.scored) {
     if (!run.prediction) ++reasons[run.refusal];
@@ -134,56 +58,19 @@ std::string skip_text(const Validation& v) {
   return text;
 }
 
-Result<Validation> validate_all(const std::vector<std::string>& files, const std::string& profile) {
-  Validation v;
-  Errors errors;
-  for (const std::string& file : files) {
-    auto text = read_text_file(file);
-    auto table = text ? read_runs(*text, file) : Result<RunTable>(fail(std::move(text.error())));
-    if (table) {
-      v.tables.push_back(std::move(*table));
-    } else {
-      errors.insert(errors.end(), table.error().begin(), table.error().end());
-    }
-  }
-  if (!errors.empty()) return fail(std::move(errors));
-  auto known = shipped_runs();
-  if (!known) return fail(std::move(known.error()));
-  const Spreadsheet spreadsheet = Spreadsheet::fit(*known);
-  for (const RunTable& table : v.tables) {
-    auto scored = predict_runs(table.runs, profile);
-    if (!scored) return fail(std::move(scored.error()));
-    for (ScoredRun& run : *scored) {
-      run.spreadsheet_s = spreadsheet.step_time_s(*run.run);
-      v.scored.push_back(std::move(run));
-    }
-    v.skipped.insert(v.skipped.end(), table.skipped.begin(), table.skipped.end());
-  }
-  return v;
-}
-
 }  // namespace
-
-bool is_run_file(const std::string& file) {
-  const auto text = read_text_file(file);
-  return text && is_run_table(*text);
-}
 
 Result<ExitCode> validate_runs(const std::vector<std::string>& files, const std::string& profile,
                                const std::string& json) {
-  auto validation = validate_all(files, profile);
-  if (!validation) return fail(std::move(validation.error()));
-  const auto scores = score_runs(validation->scored, validation->skipped);
+  const auto validation = scenarios::validate_runs(files, profile);
+  if (!validation) return fail(validation.error());
   if (!json.empty()) {
-    Json groups = Json::array();
-    for (const SourceScore& score : scores) groups.push_back(group_json(score));
     std::ofstream out(json, std::ios::binary);
-    out << Json{{"profile", profile}, {"groups", groups}, {"rows", rows_json(*validation)}}.dump(1)
-        << '\n';
+    out << scenarios::describe(*validation).dump(1) << '\n';
     if (!out.flush()) return fail("cannot be written", Place{json, 0, 0, "--json"});
   }
-  print(score_table(scores) + skip_text(*validation));
-  return scores.back().runs > 0 ? kDone : kNothingFits;
+  print(score_table(validation->scores) + skip_text(*validation));
+  return validation->scores.back().runs > 0 ? kDone : kNothingFits;
 }
 
 }  // namespace foreplan::cli

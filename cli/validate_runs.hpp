@@ -9,10 +9,6 @@
 
 namespace foreplan::cli {
 
-/// True if the file's first line is the header of a table of runs; false for a file that cannot be
-/// read, which other readers complain about.
-[[nodiscard]] bool is_run_file(const std::string& file);
-
 /// Predicts all runs of the files with the named cost profile, prints the scores per source beside
 /// the spreadsheet's, and writes them to `json` unless that is empty.
 [[nodiscard]] Result<ExitCode> validate_runs(const std::vector<std::string>& files,

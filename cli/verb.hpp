@@ -46,6 +46,7 @@ std::unique_ptr<Verb> make_models();
 std::unique_ptr<Verb> make_devices();
 std::unique_ptr<Verb> make_clusters();
 std::unique_ptr<Verb> make_show();
+std::unique_ptr<Verb> make_merge();
 std::unique_ptr<Verb> make_calibrate();
 std::unique_ptr<Verb> make_validate();
 std::unique_ptr<Verb> make_import();

@@ -10,6 +10,7 @@ std::vector<std::unique_ptr<Verb>> make_verbs() {
   verbs.push_back(make_sweep());
   verbs.push_back(make_show());
   verbs.push_back(make_report());
+  verbs.push_back(make_merge());
   verbs.push_back(make_bench());
   verbs.push_back(make_import());
   verbs.push_back(make_calibrate());

@@ -97,6 +97,8 @@ void each_field(Row& row, Field&& field) {
   field("plan_json", row.plan_json);
   field("breakdown_json", row.breakdown_json);
   field("memory_json", row.memory_json);
+  field("objective", row.objective);
+  field("extra_json", row.extra_json);
 }
 
 template <RowOf<HistogramBin> Row, class Field>

@@ -104,6 +104,8 @@ struct PlanRow {
   std::optional<Bytes> memory_headroom;  ///< negative = does not fit
   std::string plan_json;
   std::optional<std::string> breakdown_json, memory_json;
+  std::optional<double> objective;        ///< what ranks are made by, smaller first
+  std::optional<std::string> extra_json;  ///< columns that hooks added
   /// Decided by `Store::finish`, ignored by `Store::store_chunk`.
   bool on_front = false;
   std::optional<int> rank;  ///< 1 = best

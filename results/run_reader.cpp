@@ -29,6 +29,42 @@ PlanRow read_plan(const Statement& statement) {
 
 std::vector<PlanRow> Store::candidates(RunId run) const { return plans(run, PlanFilter::all); }
 
+std::map<int, ChunkCounters> Store::chunks(RunId run) const {
+  Statement select = database_.prepare(
+      "read the chunks of a run",
+      fmt::format("SELECT chunk_index, {} FROM run_chunk WHERE run = ?", columns<ChunkCounters>()));
+  select.bind(run);
+  std::map<int, ChunkCounters> chunks;
+  while (select.step()) {
+    int index = 1;
+    chunks.emplace(select.column<int>(0), read_row<ChunkCounters>(select, index));
+  }
+  return chunks;
+}
+
+ChunkContent Store::chunk(RunId run, int chunk) const {
+  const std::string attempt = "read a chunk of a run";
+  ChunkContent content;
+  Statement counters = database_.prepare(
+      attempt, fmt::format("SELECT {} FROM run_chunk WHERE run = ? AND chunk_index = ?",
+                           columns<ChunkCounters>()));
+  FOREPLAN_ASSERT(counters.bind(run, chunk).step(), "only a stored chunk can be read");
+  content.counters = read_row<ChunkCounters>(counters);
+  Statement plans = database_.prepare(
+      attempt, fmt::format("SELECT {}, on_front, rank FROM plan WHERE run = ? AND chunk_index = ? "
+                           "ORDER BY plan_index",
+                           columns<PlanRow>()));
+  plans.bind(run, chunk);
+  while (plans.step()) content.plans.push_back(read_plan(plans));
+  Statement bins = database_.prepare(
+      attempt, fmt::format("SELECT {} FROM run_chunk_histogram WHERE run = ? AND chunk_index = ? "
+                           "ORDER BY quantity, bin_low, bin_high",
+                           columns<HistogramBin>()));
+  bins.bind(run, chunk);
+  while (bins.step()) content.histogram.push_back(read_row<HistogramBin>(bins));
+  return content;
+}
+
 std::vector<RunRow> Store::runs() const {
   Statement select = database_.prepare(
       "list the runs", fmt::format("SELECT {} FROM run ORDER BY id", columns<RunRow>()));

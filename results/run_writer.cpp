@@ -44,6 +44,34 @@ RunId insert_run(const Database& database, const std::string& attempt, const Run
   return RunId{database.last_insert_id()};
 }
 
+/// The run that the same process began and finished at the same time, if it is here.
+bool is_stored(const Database& database, const std::string& attempt, const RunRow& row) {
+  Statement find = database.prepare(attempt, R"(
+      SELECT 1 FROM run
+      WHERE verb = ? AND scenario = ? AND profile = ? AND environment = ? AND keep = ?
+        AND chunk_count = ? AND started_at_utc = ? AND finished_at_utc = ?)");
+  find.bind(row.verb, row.scenario, row.profile, row.environment, row.keep, row.chunk_count,
+            row.started_at_utc, row.finished_at_utc);
+  return find.step();
+}
+
+void insert_row(const Database& database, const std::string& attempt, const RunRow& row) {
+  Statement insert = database.prepare(
+      attempt,
+      fmt::format("INSERT INTO run ({}) VALUES ({})", columns<RunRow>(), parameters<RunRow>()));
+  bind_row(insert, row).run();
+}
+
+void insert_counters(const Database& database, const std::string& attempt, RunId run, int chunk,
+                     const ChunkCounters& counters) {
+  Statement insert = database.prepare(
+      attempt, fmt::format("INSERT INTO run_chunk (run, chunk_index, {}) VALUES (?, ?, {}) "
+                           "ON CONFLICT (run, chunk_index) DO NOTHING",
+                           columns<ChunkCounters>(), parameters<ChunkCounters>()));
+  insert.bind(run, chunk);
+  bind_row(insert, counters).run();
+}
+
 std::set<int> stored_chunks(const Database& database, const std::string& attempt, RunId run) {
   Statement select = database.prepare(attempt, "SELECT chunk_index FROM run_chunk WHERE run = ?");
   select.bind(run);
@@ -157,17 +185,42 @@ bool Store::store_chunk(RunId run, int chunk, const ChunkCounters& counters,
   Transaction transaction(database_, attempt);
   const RunRow row = existing_run(*this, database_, attempt, run);
   FOREPLAN_ASSERT(chunk >= 0 && chunk < row.chunk_count, "a chunk must lie within its run");
-  Statement insert = database_.prepare(
-      attempt, fmt::format("INSERT INTO run_chunk (run, chunk_index, {}) VALUES (?, ?, {}) "
-                           "ON CONFLICT (run, chunk_index) DO NOTHING",
-                           columns<ChunkCounters>(), parameters<ChunkCounters>()));
-  insert.bind(run, chunk);
-  bind_row(insert, counters).run();
+  insert_counters(database_, attempt, run, chunk, counters);
   if (database_.changed_rows() == 0) return false;
   insert_plans(database_, attempt, run, chunk, plans);
   insert_chunk_histogram(database_, attempt, run, chunk, histogram);
   transaction.commit();
   return true;
+}
+
+std::optional<RunId> Store::copy_finished(const Store& from, RunId run) {
+  const std::string attempt = fmt::format("copy run {} of another database", number(run));
+  RunRow row = existing_run(from, from.database_, attempt, run);
+  FOREPLAN_ASSERT(row.status == RunStatus::finished, "an unfinished run is copied chunk by chunk");
+  row.scenario = scenario_id(from.scenario(row.scenario));
+  row.profile = profile_id(from.profile(row.profile));
+  row.environment = environment_id(from.environment(row.environment));
+  Transaction transaction(database_, attempt);
+  if (is_stored(database_, attempt, row)) return std::nullopt;
+  row.id =
+      RunId{database_.value_of<std::int64_t>(attempt, "SELECT ifnull(max(id), 0) + 1 FROM run")};
+  insert_row(database_, attempt, row);
+  RunOutcome outcome;
+  std::map<int, std::int64_t> ranked;
+  for (const auto& [index, counters] : from.chunks(run)) {
+    insert_counters(database_, attempt, row.id, index, counters);
+    const ChunkContent content = from.chunk(run, index);
+    insert_plans(database_, attempt, row.id, index, content.plans);
+    for (const PlanRow& plan : content.plans) {
+      if (plan.rank) ranked.emplace(*plan.rank, plan.plan_index);
+      if (plan.on_front) outcome.front.push_back(plan.plan_index);
+    }
+  }
+  for (const auto& [rank, plan_index] : ranked) outcome.ranked.push_back(plan_index);
+  mark_plans(database_, attempt, row.id, outcome);
+  sum_histograms(database_, attempt, row.id, from.histogram(run));
+  transaction.commit();
+  return row.id;
 }
 
 void Store::finish(RunId run, const RunOutcome& outcome) {

@@ -2,7 +2,7 @@
 -- numbered files in migrations/; a test holds the two together. user_version is the number of the
 -- last migration, application_id spells "fpln".
 PRAGMA application_id = 1718643822;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- Where a run was computed. One row per distinct content; NULL means unknown.
 CREATE TABLE environment (
@@ -117,6 +117,8 @@ CREATE TABLE plan (
   plan_json             TEXT NOT NULL CHECK (json_valid(plan_json)),
   breakdown_json        TEXT CHECK (breakdown_json IS NULL OR json_valid(breakdown_json)),  -- in s
   memory_json           TEXT CHECK (memory_json IS NULL OR json_valid(memory_json)),  -- bytes
+  objective             REAL,  -- what ranks are made by, smaller first; NULL in older runs
+  extra_json            TEXT CHECK (extra_json IS NULL OR json_valid(extra_json)),  -- of hooks
   PRIMARY KEY (run, plan_index),
   UNIQUE (run, key),
   FOREIGN KEY (run, chunk_index) REFERENCES run_chunk (run, chunk_index),

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -46,6 +47,13 @@ struct RunOutcome {
   std::int64_t finished_at_utc = 0;
 };
 
+/// What one chunk contributes.
+struct ChunkContent {
+  ChunkCounters counters;
+  std::vector<PlanRow> plans;
+  std::vector<HistogramBin> histogram;
+};
+
 enum class PlanFilter : std::uint8_t { ranked, front, all };
 
 /// One open store. Each writing call is one transaction: when it returns, its rows survive a crash
@@ -74,6 +82,15 @@ class Store {
   /// the chunk was there already, in which case nothing is changed. Requires a chunk of the run.
   bool store_chunk(RunId run, int chunk, const ChunkCounters& counters,
                    std::span<const PlanRow> plans, std::span<const HistogramBin> histogram = {});
+
+  /// The chunks that are stored, by number.
+  [[nodiscard]] std::map<int, ChunkCounters> chunks(RunId run) const;
+  /// What one chunk stored. Of a finished run: the plans that outlived it, and no histogram.
+  [[nodiscard]] ChunkContent chunk(RunId run, int chunk) const;
+
+  /// Copies a finished run of another store with all that belongs to it, in one transaction, unless
+  /// the same execution is here already: then nothing is changed and the result is empty.
+  std::optional<RunId> copy_finished(const Store& from, RunId run);
 
   /// What the chunks stored so far, by plan_index.
   [[nodiscard]] std::vector<PlanRow> candidates(RunId run) const;

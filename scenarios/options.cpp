@@ -42,6 +42,8 @@ std::span<const Option> options() {
       Option{"--profile", "profile", text,
              "datasheet, calibrated (shipped measurements) or a profile file"},
       Option{"--top", "top", number, "plans to keep, 1-1000"},
+      Option{"--hooks", "hooks", text,
+             "Python file with objective, constraint, columns, on_plan (docs/hooks.md)"},
   };
   return kOptions;
 }

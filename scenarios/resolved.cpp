@@ -1,5 +1,6 @@
 // The whole question with every default filled in, as canonical JSON.
 
+#include "results/content_hash.hpp"
 #include "scenarios/scenario.hpp"
 #include "simulator/schedule/schedule.hpp"
 
@@ -151,21 +152,26 @@ Json describe_space(const SearchSpace& space) {
 std::string resolved_json(const Scenario& scenario) {
   Json frameworks = Json::array();
   for (const auto& framework : scenario.frameworks) frameworks.push_back(framework.name);
-  const Json resolved{{"scenario", scenario.title},
-                      {"model", describe_model(scenario.model)},
-                      {"cluster", describe_cluster(scenario.cluster)},
-                      {"training",
-                       {{"sequence_length", scenario.training.sequence_length},
-                        {"global_batch", scenario.training.global_batch},
-                        {"hidden_dropout", scenario.training.hidden_dropout},
-                        {"attention_dropout", scenario.training.attention_dropout},
-                        {"expert_imbalance", scenario.training.expert_imbalance}}},
-                      {"frameworks", frameworks},
-                      {"search", describe_space(scenario.space)},
-                      {"memory_headroom_fraction", scenario.memory_headroom},
-                      {"profile", scenario.profile},
-                      {"objective", kObjectiveNames[static_cast<std::size_t>(scenario.objective)]},
-                      {"top", scenario.top_k}};
+  Json resolved{{"scenario", scenario.title},
+                {"model", describe_model(scenario.model)},
+                {"cluster", describe_cluster(scenario.cluster)},
+                {"training",
+                 {{"sequence_length", scenario.training.sequence_length},
+                  {"global_batch", scenario.training.global_batch},
+                  {"hidden_dropout", scenario.training.hidden_dropout},
+                  {"attention_dropout", scenario.training.attention_dropout},
+                  {"expert_imbalance", scenario.training.expert_imbalance}}},
+                {"frameworks", frameworks},
+                {"search", describe_space(scenario.space)},
+                {"memory_headroom_fraction", scenario.memory_headroom},
+                {"profile", scenario.profile},
+                {"objective", kObjectiveNames[static_cast<std::size_t>(scenario.objective)]},
+                {"top", scenario.top_k}};
+  if (scenario.hooks) {
+    const std::filesystem::path file{scenario.hooks->path};
+    resolved["hooks"] = {{"file", file.filename().string()},
+                         {"sha256", results::sha256_hex(scenario.hooks->text)}};
+  }
   return resolved.dump();
 }
 

@@ -1,6 +1,7 @@
 #include "scenarios/scenario.hpp"
 
 #include "core/data_directory.hpp"
+#include "core/document_tree.hpp"
 #include "core/units_text.hpp"
 #include "models/catalogue.hpp"
 #include "scenarios/cluster_file.hpp"
@@ -23,7 +24,7 @@ constexpr std::int64_t kLongestSequence = 100'000'000;
 
 void check_keys(const Node& root) {
   root.only({"scenario", "model", "cluster", "training", "framework", "precision", "search",
-             "constraints", "objective", "profile", "top", "plan", "note"});
+             "constraints", "objective", "profile", "top", "plan", "hooks", "note"});
   const auto section = [&](std::string_view key, std::initializer_list<std::string_view> known) {
     if (const auto node = root.find(key)) node->only(known);
   };
@@ -286,11 +287,25 @@ void read_profile(const Node& node, Scenario& scenario) {
   }
 }
 
+void read_hooks(Layers& layers, const Node& node, Scenario& scenario) {
+  const auto name = text_of(node);
+  if (!name) return;
+  const std::filesystem::path file = resolve_path(*name, node.place());
+  if (file.extension() != ".py") {
+    node.error(fmt::format("{} is not a Python file (*.py)", in_quotes(*name)));
+    return;
+  }
+  auto text = read_text_file(file);
+  if (!text) return layers.add(std::move(text.error()));
+  scenario.hooks = HookFile{file.string(), std::move(*text), node.place()};
+}
+
 void read_rest(Layers& layers, Scenario& scenario) {
   if (const auto node = layers.find("scenario")) scenario.title = node->text();
   if (const auto node = layers.find("constraints.memory_headroom"))
     scenario.memory_headroom = node->percent();
   if (const auto node = layers.find("profile")) read_profile(*node, scenario);
+  if (const auto node = layers.find("hooks")) read_hooks(layers, *node, scenario);
   if (const auto node = layers.find("objective")) {
     scenario.objective =
         static_cast<Objective>(node->one_of({"step_time", "gpu_seconds", "memory"}));

@@ -5,6 +5,7 @@
 #include "core/cluster.hpp"
 #include "core/document.hpp"
 #include "models/model_spec.hpp"
+#include "scenarios/hooks.hpp"
 #include "simulator/frameworks/traits.hpp"
 #include "simulator/plan/training.hpp"
 #include "simulator/search/search.hpp"
@@ -35,6 +36,7 @@ struct Scenario {
   /// path of a profile that `foreplan calibrate` wrote.
   std::string profile = "datasheet";
   int top_k = 10;
+  std::optional<HookFile> hooks;  ///< Python functions over scored plans
   /// One plan to simulate, from the `plan:` section; `dp` follows from the GPU count.
   std::optional<simulator::ParallelPlan> plan;
   Place plan_place;  ///< where the plan was asked for

@@ -28,7 +28,7 @@ Result<SharedProfile> make_profile(const Scenario& scenario) {
 
 }  // namespace
 
-Result<Study> Study::make(Scenario scenario, SharedProfile profile) {
+Result<Study> Study::make(Scenario scenario, SharedProfile profile, HookOpener open_hooks) {
   auto efficiencies = datasheet_efficiencies(scenario.cluster.device.architecture);
   if (!efficiencies) return fail(std::move(efficiencies.error()));
   Study study;
@@ -51,6 +51,13 @@ Result<Study> Study::make(Scenario scenario, SharedProfile profile) {
                                              std::span<const FrameworkTraits>(s.frameworks),
                                              std::move(policies));
   study.search_ = std::make_unique<Search>(*study.model_, s.space);
+  study.open_hooks_ = std::move(open_hooks);
+  if (s.hooks) {
+    if (!study.open_hooks_) return fail("hooks cannot be run here", s.hooks->place);
+    auto hooks = study.open_hooks_(*s.hooks, PlanNames(*study.model_));
+    if (!hooks) return fail(std::move(hooks.error()));
+    study.hooks_ = std::move(*hooks);
+  }
   return study;
 }
 
@@ -72,6 +79,15 @@ SearchOptions Study::search_options(int threads) const {
       };
       break;
   }
+  if (hooks_ != nullptr) {
+    options.judge = [hooks = hooks_, model = model_.get()](std::size_t,
+                                                           std::span<const ScoredPlan> plans) {
+      const PlanColumns columns = columns_of(plans, *model);
+      hooks->see(columns);
+      HookVerdict verdict = hooks->judge(columns);
+      return Judgement{std::move(verdict.objective), std::move(verdict.allowed)};
+    };
+  }
   return options;
 }
 
@@ -92,10 +108,19 @@ double distance(const ParallelPlan& a, const ParallelPlan& b) {
   return d;
 }
 
-std::optional<StepReport> best_of(const Scenario& scenario, const SharedProfile& profile,
+/// What the study's hooks allow, without their objective.
+Judge constraint_of(const Study& study) {
+  if (study.hooks() == nullptr) return {};
+  return [&study](std::size_t, std::span<const ScoredPlan> plans) {
+    return Judgement{{}, study.hooks()->judge(columns_of(plans, study.model())).allowed};
+  };
+}
+
+std::optional<StepReport> best_of(const Scenario& scenario, const Study& asked,
                                   SearchOptions options) {
-  auto study = Study::make(scenario, profile);
+  auto study = Study::make(scenario, asked.profile(), asked.hook_opener());
   if (!study) return std::nullopt;
+  options.judge = constraint_of(*study);
   options.top_k = 1;
   const auto best = study->search().run(options).top.sorted();
   if (best.empty()) return std::nullopt;
@@ -121,7 +146,7 @@ std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<Pa
       return distance(plan, *wanted) + 1e-9 * score.step_time_s;
     };
   }
-  if (auto report = best_of(wide, study.profile(), options)) {
+  if (auto report = best_of(wide, study, options)) {
     const int used = report->plan.world_size();
     return NearestFit{std::move(*report), used, false, false};
   }
@@ -137,7 +162,7 @@ std::optional<NearestFit> nearest_fit(const Study& study, const std::optional<Pa
     larger.cluster.nodes = study.scenario().cluster.nodes * factor;
     const Job larger_job{&larger.model, &larger.cluster, larger.training};
     larger.space = default_space(larger_job, larger.frameworks, larger.space.precision);
-    if (auto report = best_of(larger, study.profile(), options)) {
+    if (auto report = best_of(larger, study, options)) {
       const int used = report->plan.world_size();
       return NearestFit{std::move(*report), used, true, assume_network};
     }

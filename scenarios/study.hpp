@@ -20,9 +20,11 @@ using SharedProfile = std::shared_ptr<const simulator::calibration::CalibrationP
 class Study {
  public:
   /// Calibrated costs come from `profile` if it is given (a variant of a study that has one asks
-  /// for it once), else from the scenario's choice. Fails if that, or the efficiencies of the
-  /// device's architecture, cannot be had.
-  static Result<Study> make(Scenario scenario, SharedProfile profile = {});
+  /// for it once), else from the scenario's choice; the scenario's hooks are opened by
+  /// `open_hooks`. Fails if one of these, or the efficiencies of the device's architecture, cannot
+  /// be had.
+  static Result<Study> make(Scenario scenario, SharedProfile profile = {},
+                            HookOpener open_hooks = {});
 
   [[nodiscard]] const Scenario& scenario() const { return *scenario_; }
   [[nodiscard]] const simulator::CostModel& cost() const { return *cost_; }
@@ -30,7 +32,10 @@ class Study {
   [[nodiscard]] const simulator::Search& search() const { return *search_; }
   /// Null where costs come from the data sheet.
   [[nodiscard]] const SharedProfile& profile() const { return profile_; }
-  /// Options of the scenario: top k, headroom, objective.
+  /// Null where the scenario names none.
+  [[nodiscard]] const std::shared_ptr<PlanHooks>& hooks() const { return hooks_; }
+  [[nodiscard]] const HookOpener& hook_opener() const { return open_hooks_; }
+  /// Options of the scenario: top k, headroom, objective, hooks. The study must outlive their use.
   [[nodiscard]] simulator::SearchOptions search_options(int threads) const;
 
  private:
@@ -39,6 +44,8 @@ class Study {
   std::unique_ptr<simulator::CostModel> cost_;
   std::unique_ptr<simulator::StepModel> model_;
   std::unique_ptr<simulator::Search> search_;
+  HookOpener open_hooks_;
+  std::shared_ptr<PlanHooks> hooks_;
 };
 
 /// A plan that fits although the asked one, or any of the asked space, does not.

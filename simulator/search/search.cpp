@@ -103,6 +103,8 @@ struct Search::BlockRun {
   bool shard_known = false;
   PipelineCosts pipeline;
   double limit_bytes;
+  std::vector<ScoredPlan> batch;   ///< waiting for the judge
+  std::vector<double> objectives;  ///< of these, should the judge have none
 
   BlockRun(const Search& s, std::size_t block, const SearchOptions& o, const Visitor& e)
       : search(s),
@@ -112,10 +114,12 @@ struct Search::BlockRun {
         result(o.top_k),
         limit_bytes(memory_limit(s.model_, o)) {}
 
-  void run(const Block& block) {
+  void run(std::size_t number) {
+    const Block& block = search.blocks_[number];
     const std::size_t plans_per_shape = search.space_.zero.size() * search.space_.recompute.size();
     result.counters.enumerated += search.impossible_shapes_ * plans_per_shape;
     for (const Shape& shape : search.shapes_) run_shape(block, shape);
+    if (!batch.empty()) judge_batch(number);
   }
 
  private:
@@ -194,27 +198,50 @@ struct Search::BlockRun {
         search.model_.score(plan, shard, pipeline, search.model_.policy_of(plan.recompute));
     ++result.counters.scored;
     result.histogram.add(score.step_time_s, score.peak_bytes);
-    const bool feasible = score.peak_bytes <= limit_bytes;
-    Candidate candidate{score.step_time_s, score.peak_bytes, plan.world_size(), index, plan};
-    if (every) every(candidate, feasible);
-    if (!feasible) {
-      candidate.step_time_s = score.peak_bytes;  // `smallest` is ordered by memory
-      result.smallest.offer(candidate);
-      return;
+    const bool fits = score.peak_bytes <= limit_bytes;
+    const Candidate candidate{score.step_time_s, score.peak_bytes, plan.world_size(), index, plan};
+    const double objective =
+        fits && options.objective ? options.objective(plan, score) : score.step_time_s;
+    if (options.judge) {
+      batch.push_back({candidate, fits});
+      objectives.push_back(objective);
+    } else {
+      offer(candidate, fits, objective);
     }
-    ++result.counters.feasible;
-    result.front.offer(candidate);
-    if (options.objective) candidate.step_time_s = options.objective(plan, score);
-    result.top.offer(candidate);
-    candidate.step_time_s = score.peak_bytes;
+  }
+
+  /// What waited for the judge.
+  void judge_batch(std::size_t block) {
+    const Judgement judgement = options.judge(block, batch);
+    FOREPLAN_ASSERT(judgement.objective.empty() || judgement.objective.size() == batch.size(),
+                    "a judge gives one objective per plan");
+    FOREPLAN_ASSERT(judgement.allowed.empty() || judgement.allowed.size() == batch.size(),
+                    "a judge allows or refuses every plan");
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const bool allowed = judgement.allowed.empty() || judgement.allowed[i] != 0;
+      offer(batch[i].candidate, batch[i].fits && allowed,
+            judgement.objective.empty() ? objectives[i] : judgement.objective[i]);
+    }
+  }
+
+  void offer(Candidate candidate, bool feasible, double objective) {
+    if (every) every(candidate, feasible);
+    const double step_time_s = candidate.step_time_s;
+    candidate.step_time_s = candidate.peak_bytes;  // `smallest` is ordered by memory
     result.smallest.offer(candidate);
+    if (!feasible) return;
+    ++result.counters.feasible;
+    candidate.step_time_s = step_time_s;
+    result.front.offer(candidate);
+    candidate.step_time_s = objective;
+    result.top.offer(candidate);
   }
 };
 
 SearchResult Search::run_block(std::size_t block, const SearchOptions& options,
                                const Visitor& every) const {
   BlockRun run(*this, block, options, every);
-  run.run(blocks_[block]);
+  run.run(block);
   return std::move(run.result);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace foreplan::simulator {
@@ -33,6 +34,21 @@ struct SearchCounters {
   std::uint64_t feasible = 0;    ///< of those, within memory
 };
 
+/// A plan that was priced, and whether it stays within the memory limit.
+struct ScoredPlan {
+  Candidate candidate;
+  bool fits = false;
+};
+
+/// What a judge says of scored plans, one entry per plan in each list.
+struct Judgement {
+  std::vector<double> objective;      ///< what `top` is ordered by; empty = as without a judge
+  std::vector<std::uint8_t> allowed;  ///< 0 = may not be chosen; empty = all may
+};
+
+/// Judges the scored plans of a block at once. Called concurrently; what it throws ends the search.
+using Judge = std::function<Judgement(std::size_t block, std::span<const ScoredPlan>)>;
+
 struct SearchOptions {
   std::size_t top_k = 10;
   double memory_headroom = 0.03;  ///< share of usable memory to leave free
@@ -40,6 +56,8 @@ struct SearchOptions {
   /// Replaces step time as what `top` is ordered by (e.g. distance to a wished plan). Optional;
   /// called concurrently.
   std::function<double(const ParallelPlan&, const StepScore&)> objective;
+  /// Optional; a plan that it does not allow counts as infeasible.
+  Judge judge;
 };
 
 struct SearchResult {

@@ -6,10 +6,10 @@
 
 #include <string_view>
 
-namespace foreplan::cli {
+namespace foreplan::scenarios {
 
 /// What the data sheet of the named device allows. Names in files of measurements are names: none
 /// is opened as a file. Fails with the nearest known name.
 [[nodiscard]] Result<results::DeviceLimits> limits_of(std::string_view name);
 
-}  // namespace foreplan::cli
+}  // namespace foreplan::scenarios
