@@ -39,6 +39,8 @@ Result<fs::path> data_directory_near(const std::vector<fs::path>& program_folder
   for (const fs::path& folder : program_folders) {
     const fs::path shipped = folder.parent_path() / "share" / "foreplan";
     if (is_folder(shipped)) return shipped;
+    if (const fs::path packed = folder / "data"; is_folder(packed / "scenarios" / "devices"))
+      return packed;
     for (fs::path above = folder;; above = above.parent_path()) {
       if (is_folder(above / "scenarios" / "devices")) return above;
       if (above == above.parent_path()) break;

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs the Debian or Ubuntu packages that foreplan needs and that are missing. Asks nothing.
 #
-#   scripts/setup.sh [GROUP...]     GROUP: build, host, test, lint, fuzz, browser; default: all but browser
+#   scripts/setup.sh [GROUP...]     GROUP: build, python, host, test, lint, fuzz, browser; default: all
+#                                   but browser
 #
-# `host` is for measuring (Google Benchmark; oneDNN and Open MPI for processors); everything else
-# builds without it. `browser` is Chromium for the tests of pages: 140 MB to fetch, 460 MB installed;
-# Ubuntu has no such package.
+# `python` is for the Python package and hooks in scenarios, `host` for measuring (Google Benchmark;
+# oneDNN and Open MPI for processors); everything else builds without them. `browser` is Chromium for
+# the tests of pages: 140 MB to fetch, 460 MB installed; Ubuntu has no such package.
 #
 # As root it calls apt-get itself, else through sudo where sudo needs no password. CUDA is not
 # installed; without a toolkit all but GPU measurements builds. Exit code 3 if packages are missing
@@ -14,6 +15,7 @@ set -u
 
 build_packages="g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libyaml-cpp-dev libfmt-dev
   libtomlplusplus-dev libcli11-dev libtbb-dev libexpected-dev libeigen3-dev"
+python_packages="python3-dev python3-numpy python3-venv pybind11-dev"
 host_packages="libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin"
 test_packages="python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 zsh"
 browser_packages="chromium chromium-driver python3-selenium"
@@ -27,12 +29,13 @@ packages_of() {
   for group in "$@"; do
     case $group in
       build) echo $build_packages ;;
+      python) echo $python_packages ;;
       host) echo $host_packages ;;
       test) echo $test_packages ;;
       lint) echo $lint_packages ;;
       fuzz) echo $fuzz_packages ;;
       browser) echo $browser_packages ;;
-      *) say "unknown group '$group'; groups: build, host, test, lint, fuzz, browser"; return 2 ;;
+      *) say "unknown group '$group'; groups: build, python, host, test, lint, fuzz, browser"; return 2 ;;
     esac
   done
 }
@@ -52,7 +55,7 @@ $package
   done
 }
 
-[ $# -gt 0 ] || set -- build host test lint fuzz
+[ $# -gt 0 ] || set -- build python host test lint fuzz
 packages=$(packages_of "$@") || exit 2
 
 if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then

@@ -138,7 +138,8 @@ class SetupScript(unittest.TestCase):
     def test_unknown_group_is_bad_input(self):
         code, said = self.setup("kitchen")
         self.assertEqual(code, 2)
-        self.assertEqual(said, "foreplan: unknown group 'kitchen'; groups: build, host, test, lint, fuzz, browser\n")
+        self.assertEqual(
+            said, "foreplan: unknown group 'kitchen'; groups: build, python, host, test, lint, fuzz, browser\n")
 
 
 if __name__ == "__main__":

@@ -114,6 +114,13 @@ TEST_F(DataDirectoryTest, IsTheSourceTreeAboveABuildFolder) {
   EXPECT_EQ(data_directory_near({"/proc/none/bin", folder_ / "build/python"}), folder_);
 }
 
+TEST_F(DataDirectoryTest, IsTheDataFolderInsideThePythonPackage) {
+  write("site-packages/foreplan/data/scenarios/devices/a.yaml", "x");
+  write("scenarios/devices/a.yaml", "x");  // of a clone that holds the environment
+  EXPECT_EQ(data_directory_near({folder_ / "site-packages/foreplan"}),
+            folder_ / "site-packages/foreplan/data");
+}
+
 TEST_F(DataDirectoryTest, NamesThePlacesThatWereTried) {
   const Result<fs::path> result = data_directory_near({"/proc/none/bin"});
   ASSERT_FALSE(result);
