@@ -1,4 +1,5 @@
-// Plans per second of a search that asks a NumPy objective and a constraint about every scored plan.
+// Plans per second of a search that asks a NumPy objective and a constraint about every scored
+// plan.
 //
 //   benchmark_hooks_benchmark
 

@@ -105,6 +105,45 @@ TEST(SearchLaws, OneThreadTwoThreadsAndThreePartsAgree) {
   });
 }
 
+// Oracle: the search's own options for the objective, and the unjudged search for the constraint.
+TEST(SearchLaws, AJudgeOfWholeBlocksRanksAndRefusesAsOneOfSinglePlansWould) {
+  samples::check_law(kCases, [] {
+    const SpaceSearch question(samples::any_question());
+    SearchOptions options;
+    options.top_k = 1'000'000;  // all that is feasible
+    options.threads = 2;
+    const auto cost = [](const Candidate& c) { return c.peak_bytes + 1e9 * c.plan.tp; };
+    const auto refused = [](const Candidate& c) { return c.plan.micro_batch == 2; };
+    const SearchResult free = question.search.run(options);
+    RC_PRE(free.counters.scored > 0U);
+
+    SearchOptions silent = options;
+    silent.judge = [](std::size_t, std::span<const ScoredPlan>) { return Judgement{}; };
+    assert_same(free, question.search.run(silent));
+
+    SearchOptions judged = options;
+    judged.judge = [&](std::size_t, std::span<const ScoredPlan> plans) {
+      Judgement judgement;
+      for (const ScoredPlan& plan : plans) {
+        judgement.objective.push_back(cost(plan.candidate));
+        judgement.allowed.push_back(refused(plan.candidate) ? 0 : 1);
+      }
+      return judgement;
+    };
+    const SearchResult result = question.search.run(judged);
+    std::vector<Candidate> expected;
+    for (Candidate c : free.top.sorted()) {
+      c.step_time_s = cost(c);
+      if (!refused(c)) expected.push_back(c);
+    }
+    std::sort(expected.begin(), expected.end(), better);
+    RC_ASSERT(rows(result.top.sorted()) == rows(expected));
+    RC_ASSERT(result.counters.feasible == expected.size());
+    RC_ASSERT(result.counters.scored == free.counters.scored);
+    for (const Candidate& c : result.front.sorted()) RC_ASSERT(!refused(c));
+  });
+}
+
 /// Every combination of the space, dp left to follow from the GPUs.
 void each_combination(const SearchSpace& space, int layers,
                       const std::function<void(ParallelPlan, int gpus)>& visit) {
