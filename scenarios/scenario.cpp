@@ -329,6 +329,7 @@ Result<Scenario> read_layers(std::optional<Document> file, const std::vector<Giv
   read_training(*layers, scenario);
   read_frameworks(*layers, scenario);
   read_rest(*layers, scenario);
+  if (purpose == Purpose::one_plan) scenario.hooks.reset();  // there is nothing to choose
   const auto precision = read_precision(*layers);
   // Defaults of the space depend on a sound model, cluster and job; its mistakes are found in any
   // case.

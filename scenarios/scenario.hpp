@@ -36,7 +36,7 @@ struct Scenario {
   /// path of a profile that `foreplan calibrate` wrote.
   std::string profile = "datasheet";
   int top_k = 10;
-  std::optional<HookFile> hooks;  ///< Python functions over scored plans
+  std::optional<HookFile> hooks;  ///< Python functions over scored plans, where plans are searched
   /// One plan to simulate, from the `plan:` section; `dp` follows from the GPU count.
   std::optional<simulator::ParallelPlan> plan;
   Place plan_place;  ///< where the plan was asked for
