@@ -110,6 +110,11 @@ class Report(Timing):
     usable_memory_bytes: float
     headroom_bytes: float
     """usable memory less the peak; negative = does not fit"""
+    peak_low_bytes: float
+    peak_high_bytes: float
+    """ends of the 90 % interval of the peak"""
+    oom_probability: float
+    """chance of running out of memory"""
     stages: tuple[Stage, ...]
 
     def row(self) -> dict[str, Any]:
@@ -118,7 +123,7 @@ class Report(Timing):
                    "mfu_fraction", "mfu_causal_fraction", "hfu_fraction", "bubble_fraction")
         return {**self.plan.to_dict(), **{name: getattr(self, name) for name in numbers},
                 **self.breakdown, "peak_memory_bytes": self.memory.device_total_bytes,
-                "headroom_bytes": self.headroom_bytes}
+                "headroom_bytes": self.headroom_bytes, "oom_probability": self.oom_probability}
 
 
 @dataclass(frozen=True, kw_only=True)
