@@ -53,15 +53,11 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """The object as dicts and lists; absent optional parts are left out, as in ``--json``."""
         return {field.name.removesuffix("_"): _plain(value) for field in dataclasses.fields(self)
-                if not (_is_absent(value := getattr(self, field.name)) and _has_default(field))}
+                if not ((value := getattr(self, field.name)) is None and _is_optional(field))}
 
 
-def _has_default(field: dataclasses.Field[Any]) -> bool:
+def _is_optional(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING
-
-
-def _is_absent(value: Any) -> bool:
-    return value is None or value == ()
 
 
 def _plain(value: Any) -> Any:

@@ -47,6 +47,14 @@ class Recommendation(Record):
         """The top plans as a pandas frame, one row per plan, best first."""
         return frame([report.row() for report in self.top])
 
+    def to_dict(self) -> dict[str, Any]:
+        """As ``--json``, which has no plans where nothing fits."""
+        out = super().to_dict()
+        if not self.feasible:
+            for name in ("launch_arguments", "top", "front"):
+                del out[name]
+        return out
+
     def front_frame(self) -> Any:
         """The front as a pandas frame: plan, ``step_time_s``, ``peak_memory_bytes``."""
         return frame([{**point.plan.to_dict(), "step_time_s": point.step_time_s,
