@@ -37,7 +37,9 @@ class Recommendation(Record):
     """False: nothing fits; ``nearest_fit`` then has the nearest plan that does, if any"""
     best: Report | None = None
     launch_arguments: tuple[str, ...] = ()
-    """of the best plan; empty for frameworks without known ones"""
+    """of the best plan, or the lines of its framework's file; empty for frameworks without known ones"""
+    launch_obstacle: str | None = None
+    """why the framework cannot express the best plan"""
     top: tuple[Report, ...] = ()
     """best first"""
     front: tuple[FrontPlan, ...] = ()
