@@ -57,6 +57,8 @@ TEST(ResolvedQuestion, ChangesWithEveryOption) {
       {"--schedule", "gpipe"},
       {"--headroom", "7 %"},
       {"--objective", "memory"},
+      // Only read here: any text serves.
+      {"--hooks", FOREPLAN_SOURCE_DIR "/tests/python/hooks_test.py"},
       {"--top", "3"}};
   EXPECT_EQ(changes.size(), options().size()) << "an option has no case here";
   std::set<std::string> seen = {resolved(kLlama70B)};
