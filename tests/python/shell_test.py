@@ -50,7 +50,7 @@ class Terminal:
     def type(self, text):
         os.write(self.file, text.encode())
 
-    def read_until(self, pattern, seconds=20):
+    def read_until(self, pattern, seconds=180):
         """Reads on, styles left aside; an assertion fails if the pattern does not come."""
         end = time.monotonic() + seconds
         while not re.search(pattern, plain(self.text)):
