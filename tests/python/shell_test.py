@@ -37,6 +37,16 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x08", "", text)
 
 
+def has_terminals():
+    """A system without pseudo-terminals (a bare root without /dev/pts) cannot show what a person sees."""
+    try:
+        for file in pty.openpty():
+            os.close(file)
+    except OSError:
+        return False
+    return True
+
+
 class Terminal:
     """A program on a terminal of its own."""
 
@@ -125,6 +135,7 @@ class BashCompletion(unittest.TestCase):
 
 
 @unittest.skipIf(shutil.which("zsh") is None, "no zsh here: scripts/setup.sh test")
+@unittest.skipUnless(has_terminals(), "no pseudo-terminals here")
 class ZshCompletion(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -154,6 +165,7 @@ class ZshCompletion(unittest.TestCase):
         self.completed("foreplan recommend scenarios/llama2", "scenarios/llama2-7b-8xrtx4090.yaml")
 
 
+@unittest.skipUnless(has_terminals(), "no pseudo-terminals here")
 class Progress(unittest.TestCase):
     """A sweep, which is quick but long enough for a bar."""
 
