@@ -4,6 +4,7 @@
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "results/store.hpp"
+#include "scenarios/answers/stored.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/export/exporter.hpp"
 #include "scenarios/jobs/job_format.hpp"
@@ -116,11 +117,7 @@ class Export final : public Verb {
     }
     const auto store = results::Store::open(database_, results::AccessMode::read_only);
     const auto run = store.run(results::RunId{run_});
-    if (!run) {
-      return fail(
-          fmt::format("no run {} in {}; see foreplan show --db {}", run_, database_, database_),
-          Place{.key = "--run"});
-    }
+    if (!run) return fail(scenarios::unknown_run(run_, database_, store));
     const auto plans =
         store.plans(run->id, key_.empty() ? results::PlanFilter::ranked : results::PlanFilter::all);
     const auto found = std::find_if(plans.begin(), plans.end(), [&](const results::PlanRow& plan) {

@@ -11,8 +11,9 @@ namespace foreplan {
 
 /// Root of the shipped data: `$FOREPLAN_DATA` if set, else `<program>/../share/foreplan`, else
 /// `data` beside the program (the Python package), else the nearest folder above the program that
-/// holds `scenarios/devices` (a build tree inside the source tree). Where this code sits in a shared library (the Python module), the library's folder is
-/// searched like the program's. Fails with the places that were tried.
+/// holds `scenarios/devices` (a build tree inside the source tree). Where this code sits in a
+/// shared library (the Python module), the library's folder is searched like the program's. Fails
+/// with the places that were tried.
 [[nodiscard]] Result<std::filesystem::path> data_directory();
 
 /// The search of `data_directory` around these folders, the environment left aside.

@@ -100,6 +100,19 @@ Json describe(const StepReport& report, const Study& study) {
   return out;
 }
 
+Json describe(const Topology& t) {
+  return Json{{"scale_up_size", t.scale_up_size},
+              {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value},
+              {"scale_up_latency_s", t.scale_up_latency.value},
+              {"scale_up_switched", t.scale_up_switched},
+              {"nics_per_node", t.nics_per_node},
+              {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value},
+              {"nic_latency_s", t.nic_latency.value},
+              {"rail_aligned", t.rail_aligned},
+              {"oversubscription", t.oversubscription},
+              {"nodes_per_pod", t.nodes_per_pod}};
+}
+
 Json describe(const NearestFit& nearest, const Study& study) {
   Json out = describe(nearest.report, study);
   out["more_gpus"] = nearest.more_gpus;

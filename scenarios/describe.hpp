@@ -20,6 +20,8 @@ namespace foreplan::scenarios {
 /// All of a report: plan, time, memory, stages, headroom.
 [[nodiscard]] nlohmann::ordered_json describe(const simulator::StepReport& report,
                                               const Study& study);
+/// Links of a cluster, in the order of `Topology`.
+[[nodiscard]] nlohmann::ordered_json describe(const Topology& topology);
 /// The report, and whether it needs more GPUs or an assumed network.
 [[nodiscard]] nlohmann::ordered_json describe(const NearestFit& nearest, const Study& study);
 

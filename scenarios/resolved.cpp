@@ -1,6 +1,7 @@
 // The whole question with every default filled in, as canonical JSON.
 
 #include "results/content_hash.hpp"
+#include "scenarios/describe.hpp"
 #include "scenarios/scenario.hpp"
 #include "simulator/schedule/schedule.hpp"
 
@@ -106,21 +107,12 @@ Json describe_device(const DeviceSpec& device) {
 }
 
 Json describe_cluster(const ClusterSpec& cluster) {
-  const Topology& t = cluster.topology;
-  return Json{{"name", cluster.name},
-              {"device", describe_device(cluster.device)},
-              {"nodes", cluster.nodes},
-              {"devices_per_node", cluster.devices_per_node},
-              {"scale_up_size", t.scale_up_size},
-              {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value},
-              {"scale_up_latency_s", t.scale_up_latency.value},
-              {"scale_up_switched", t.scale_up_switched},
-              {"nics_per_node", t.nics_per_node},
-              {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value},
-              {"nic_latency_s", t.nic_latency.value},
-              {"rail_aligned", t.rail_aligned},
-              {"oversubscription", t.oversubscription},
-              {"nodes_per_pod", t.nodes_per_pod}};
+  Json out{{"name", cluster.name},
+           {"device", describe_device(cluster.device)},
+           {"nodes", cluster.nodes},
+           {"devices_per_node", cluster.devices_per_node}};
+  out.update(describe(cluster.topology));
+  return out;
 }
 
 Json describe_space(const SearchSpace& space) {

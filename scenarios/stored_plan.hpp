@@ -6,9 +6,9 @@
 
 namespace foreplan::scenarios {
 
-/// What `resolved_json` of the run's scenario and `plan_json` of the plan say: model, job, size of
-/// the cluster, framework and plan, enough to export it. Rates of the device are not in it. Fails
-/// where the program that stored the run wrote other keys, or its framework is not known here.
+/// The run's scenario with this plan in its framework. Fails where the scenario cannot be asked
+/// again (stored_question.hpp), the program that stored the plan wrote other keys, or its framework
+/// is not known here.
 [[nodiscard]] Result<Scenario> stored_plan(const results::ScenarioRow& scenario,
                                            const results::PlanRow& plan);
 

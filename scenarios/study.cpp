@@ -53,7 +53,8 @@ Result<Study> Study::make(Scenario scenario, SharedProfile profile, HookOpener o
   study.search_ = std::make_unique<Search>(*study.model_, s.space);
   study.open_hooks_ = std::move(open_hooks);
   if (s.hooks) {
-    if (!study.open_hooks_) return fail("hooks are asked by recommend and sweep only", s.hooks->place);
+    if (!study.open_hooks_)
+      return fail("hooks are asked by recommend and sweep only", s.hooks->place);
     auto hooks = study.open_hooks_(*s.hooks, PlanNames(*study.model_));
     if (!hooks) return fail(std::move(hooks.error()));
     study.hooks_ = std::move(*hooks);

@@ -71,10 +71,8 @@ Result<CalibrationProfile> fit(const CalibrationQuestion& question, Calibration&
 }
 
 /// A profile of one's own machine.
-Result<CalibrationProfile> adapt(const CalibrationQuestion& question, Calibration& fitted,
-                                 const FitProgress& progress) {
+Result<CalibrationProfile> adapt(const CalibrationQuestion& question, Calibration& fitted) {
   const CalibrationInputs& in = *fitted.inputs;
-  if (progress) progress(0, 2);
   DeviceSpec from = in.device;
   if (question.prior) {
     auto named = find_device(*question.prior, Place{{}, 0, 0, "--prior"});
@@ -85,13 +83,10 @@ Result<CalibrationProfile> adapt(const CalibrationQuestion& question, Calibratio
   if (!base) return fail(std::move(base.error()));
   if (from.name != in.device.name) base = cal::derive_profile(*base, in.device);
   const cal::OwnMachine machine{in.device, *base, in.catalogue, in.shipped, *in.own};
-  if (question.folds > 1) {
-    auto board = cal::judge_adaptation(machine);
-    if (!board) return fail(std::move(board.error()));
-    fitted.board = std::move(*board);
-  }
-  if (progress) progress(1, 2);
-  return cal::adapt_profile(machine);
+  auto adapted = cal::adapt_profile(machine);
+  if (!adapted) return fail(std::move(adapted.error()));
+  if (question.folds > 1) fitted.board = std::move(adapted->board);
+  return std::move(adapted->profile);
 }
 
 Json scores(const std::vector<cal::GroupScore>& groups) {
@@ -108,8 +103,7 @@ Result<Calibration> calibrate(const CalibrationQuestion& question, const FitProg
   Calibration fitted;
   fitted.folds = question.folds;
   fitted.inputs = std::make_unique<const CalibrationInputs>(std::move(*inputs));
-  auto profile =
-      fitted.inputs->own ? adapt(question, fitted, progress) : fit(question, fitted, progress);
+  auto profile = fitted.inputs->own ? adapt(question, fitted) : fit(question, fitted, progress);
   if (!profile) return fail(std::move(profile.error()));
   fitted.profile = std::move(*profile);
   fitted.profile.scores = fitted.board.groups();

@@ -1,6 +1,7 @@
 #include "scenarios/answers/catalogue.hpp"
 
 #include "models/catalogue.hpp"
+#include "scenarios/describe.hpp"
 
 #include <fmt/format.h>
 
@@ -133,25 +134,16 @@ Json describe(const DeviceSpec& d) {
 }
 
 Json describe(const ClusterSpec& c) {
-  const Topology& t = c.topology;
-  return Json{{"name", c.name},
-              {"device", c.device.name},
-              {"nodes", c.nodes},
-              {"devices_per_node", c.devices_per_node},
-              {"devices", c.devices()},
-              {"scale_up_size", t.scale_up_size},
-              {"scale_up_bandwidth_bytes_per_s", t.scale_up_bandwidth.value},
-              {"scale_up_latency_s", t.scale_up_latency.value},
-              {"scale_up_switched", t.scale_up_switched},
-              {"nics_per_node", t.nics_per_node},
-              {"nic_bandwidth_bytes_per_s", t.nic_bandwidth.value},
-              {"nic_latency_s", t.nic_latency.value},
-              {"rail_aligned", t.rail_aligned},
-              {"oversubscription", t.oversubscription},
-              {"nodes_per_pod", t.nodes_per_pod},
-              {"host_memory_per_node_bytes", c.host_memory_per_node.value},
-              {"pcie_bandwidth_bytes_per_s", c.pcie_bandwidth.value},
-              {"note", c.note}};
+  Json out{{"name", c.name},
+           {"device", c.device.name},
+           {"nodes", c.nodes},
+           {"devices_per_node", c.devices_per_node},
+           {"devices", c.devices()}};
+  out.update(describe(c.topology));
+  out["host_memory_per_node_bytes"] = c.host_memory_per_node.value;
+  out["pcie_bandwidth_bytes_per_s"] = c.pcie_bandwidth.value;
+  out["note"] = c.note;
+  return out;
 }
 
 }  // namespace foreplan::scenarios

@@ -104,7 +104,9 @@ class JobReader {
     t.overlap_param_gather = arguments_.has("overlap-param-gather");
     t.deterministic = arguments_.has("deterministic-mode");
     if (local) t.keeps_narrow_operands = false;
-    t.dummy_weight_gradients = !local && !arguments_.has("no-gradient-accumulation-fusion");
+    const bool fuses = !arguments_.has("no-gradient-accumulation-fusion");
+    t.gradient_sink = fuses ? models::GradientSink::in_gemm : models::GradientSink::own_kernel;
+    t.dummy_weight_gradients = !local && fuses;
     t.attention_mask_tensor = !arguments_.has("no-create-attention-mask-in-dataloader");
     t.optimizer_instances =
         static_cast<int>(arguments_.count("num-distributed-optimizer-instances", 1));

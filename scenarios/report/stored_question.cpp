@@ -78,7 +78,7 @@ OptionList options_of(const Json& question) {
 
 }  // namespace
 
-Result<Study> study_of(const results::ScenarioRow& stored) {
+Result<Scenario> scenario_of(const results::ScenarioRow& stored) {
   const Json question = Json::parse(stored.resolved_json);
   std::vector<std::vector<GivenOption>> readings = {{}};
   for (const bool model : {false, true}) {
@@ -91,13 +91,18 @@ Result<Study> study_of(const results::ScenarioRow& stored) {
   }
   for (const auto& reading : readings) {
     auto scenario = parse_scenario(stored.file_text, stored.name, reading, Purpose::search);
-    if (scenario && resolved_json(*scenario) == stored.resolved_json)
-      return Study::make(std::move(*scenario));
+    if (scenario && resolved_json(*scenario) == stored.resolved_json) return std::move(*scenario);
   }
   return fail(
       fmt::format("the stored question {} cannot be asked again: the data or files that it "
                   "names have changed",
                   in_quotes(stored.name)));
+}
+
+Result<Study> study_of(const results::ScenarioRow& stored) {
+  auto scenario = scenario_of(stored);
+  if (!scenario) return fail(std::move(scenario.error()));
+  return Study::make(std::move(*scenario));
 }
 
 Result<StoredAnswer> answer_again(const results::ScenarioRow& scenario,

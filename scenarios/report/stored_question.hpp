@@ -6,9 +6,11 @@
 
 namespace foreplan::scenarios {
 
-/// The study behind a stored scenario: its file text, with options that say what the resolved
+/// A stored scenario as it was asked: its file text, with options that say what the resolved
 /// question says beyond it. Fails if no reading of the text means the stored question any more
 /// (shipped data changed, a file it names is gone).
+[[nodiscard]] Result<Scenario> scenario_of(const results::ScenarioRow& stored);
+/// The study of it; fails like `scenario_of`.
 [[nodiscard]] Result<Study> study_of(const results::ScenarioRow& stored);
 
 /// The best plan of a run, with what computes it.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -104,9 +105,15 @@ double median(std::vector<double> errors) {
   return *middle;
 }
 
-CalibrationProfile adjusted_without(const Samples& own, const CalibrationProfile& base, int fold) {
-  CalibrationProfile adjusted = base;
-  adjusted.adjustments = Adjustments::fit(errors_of(own, base, fold));
+/// The base adjusted to the rows outside each fold.
+using FoldProfiles = std::array<CalibrationProfile, kFolds>;
+FoldProfiles adjusted_without_folds(const Samples& own, const CalibrationProfile& base) {
+  FoldProfiles adjusted;
+  for (int fold = 0; fold < kFolds; ++fold) {
+    auto& profile = adjusted[static_cast<std::size_t>(fold)];
+    profile = base;
+    profile.adjustments = Adjustments::fit(errors_of(own, base, fold));
+  }
   return adjusted;
 }
 
@@ -168,55 +175,51 @@ std::string told(ModelKind model, std::int64_t rows, const Contest& contest) {
       contest.own_wins() ? "former" : "latter");
 }
 
-/// Models of a foreign machine that its own rows alone predict better than the adjusted base, with
-/// how both fared. Few rows suffice: there is nothing of its kind to lean on.
-Result<std::map<ModelKind, Contest>> foreign_models(const OwnMachine& machine, const Samples& own) {
-  std::map<ModelKind, Contest> contests;
+/// One model of a foreign machine: what its own rows alone say without each fold, and how that does
+/// against the adjusted base.
+struct ForeignModel {
+  FoldProfiles without;
+  Contest contest;
+};
+
+/// All models of a foreign machine with rows enough. Few suffice: there is nothing of its kind to
+/// lean on.
+Result<std::map<ModelKind, ForeignModel>> foreign_models(const OwnMachine& machine,
+                                                         const Samples& own,
+                                                         const FoldProfiles& adjusted) {
+  std::map<ModelKind, ForeignModel> models;
   const Samples shipped = Samples::of(machine.shipped, "");
   for (const ModelKind model : kModelKinds) {
     if (rows_of(own, model) < kFewestForeignRows || !is_foreign(machine, shipped, model)) continue;
-    FitScope scope;
-    scope.models = {model};
-    std::vector<double> alone, adjusted;
+    ForeignModel& fits = models[model];
+    std::vector<double> alone, moved;
     for (int fold = 0; fold < kFolds; ++fold) {
-      auto fitted =
-          fit_profile(machine.device, machine.catalogue, machine.own, {fold, kFolds}, scope);
+      const auto at = static_cast<std::size_t>(fold);
+      auto fitted = fit_profile(machine.device, machine.catalogue, machine.own, {fold, kFolds},
+                                FitScope{.models = {model}});
       if (!fitted) return fail(std::move(fitted.error()));
-      add_held_out_errors(own, *fitted, model, fold, alone);
-      add_held_out_errors(own, adjusted_without(own, machine.base, fold), model, fold, adjusted);
+      fits.without[at] = std::move(*fitted);
+      add_held_out_errors(own, fits.without[at], model, fold, alone);
+      add_held_out_errors(own, adjusted[at], model, fold, moved);
     }
-    contests[model] = {median(alone), median(adjusted)};
+    fits.contest = {median(std::move(alone)), median(std::move(moved))};
   }
-  return contests;
-}
-
-/// Fits the models that won to the own rows alone; rows of fold `without` are left out (-1 = none).
-Result<void> take_own_fits(const OwnMachine& machine, const std::map<ModelKind, Contest>& contests,
-                           int without, CalibrationProfile& profile) {
-  const HoldOut hold_out = without < 0 ? HoldOut{} : HoldOut{without, kFolds};
-  for (const auto& [model, contest] : contests) {
-    if (!contest.own_wins()) continue;
-    FitScope scope;
-    scope.models = {model};
-    auto fitted = fit_profile(machine.device, machine.catalogue, machine.own, hold_out, scope);
-    if (!fitted) return fail(std::move(fitted.error()));
-    take_model(profile, std::move(*fitted), model);
-  }
-  return {};
+  return models;
 }
 
 /// Tries a fit of the own rows of one model against the adjusted base, and takes the better one.
 Result<void> try_own_fit(const OwnMachine& machine, const Samples& own, const Merged& merged,
-                         ModelKind model, CalibrationProfile& profile) {
+                         const CalibrationProfile& adjusted, ModelKind model,
+                         CalibrationProfile& profile) {
   FitScope scope;
   scope.models = {model};
   auto candidate =
       fit_profile(machine.device, merged.catalogue, merged.rows, HoldOut{0, kFolds}, scope);
   if (!candidate) return fail(std::move(candidate.error()));
-  std::vector<double> alone, adjusted;
+  std::vector<double> alone, moved;
   add_held_out_errors(own, *candidate, model, 0, alone);
-  add_held_out_errors(own, adjusted_without(own, machine.base, 0), model, 0, adjusted);
-  const Contest contest{median(alone), median(adjusted)};
+  add_held_out_errors(own, adjusted, model, 0, moved);
+  const Contest contest{median(std::move(alone)), median(std::move(moved))};
   profile.notes.push_back(told(model, rows_of(own, model), contest));
   if (!contest.own_wins()) return {};
   auto fitted = fit_profile(machine.device, merged.catalogue, merged.rows, {}, scope);
@@ -290,8 +293,10 @@ Result<CalibrationProfile> derive_profile(const CalibrationProfile& prior, const
   return out;
 }
 
-Result<CalibrationProfile> adapt_profile(const OwnMachine& machine) {
-  const Samples own = Samples::of(machine.own, machine.device.name);
+namespace {
+
+/// The base moved towards all own rows.
+CalibrationProfile moved_profile(const OwnMachine& machine, const Samples& own) {
   CalibrationProfile profile = machine.base;
   profile.name = fmt::format("calibrated:{} own rows", machine.device.name);
   profile.scores.clear();
@@ -301,40 +306,52 @@ Result<CalibrationProfile> adapt_profile(const OwnMachine& machine) {
   profile.bandwidth_rows = std::ssize(own.bandwidth);
   profile.collective_rows = std::ssize(own.collectives);
   note_moves(machine, profile);
-  const auto foreign = foreign_models(machine, own);
-  if (!foreign) return fail(foreign.error());
-  for (const auto& [model, contest] : *foreign)
-    profile.notes.push_back(told(model, rows_of(own, model), contest));
-  if (auto taken = take_own_fits(machine, *foreign, -1, profile); !taken)
-    return fail(std::move(taken.error()));
-  std::optional<Merged> merged;
-  for (const ModelKind model : kModelKinds) {
-    if (foreign->contains(model) || rows_of(own, model) < kOwnFitRows ||
-        held_out_rows(own, model) == 0)
-      continue;
-    if (!merged) merged = with_shipped_as_sister(machine);
-    auto tried = try_own_fit(machine, own, *merged, model, profile);
-    if (!tried) return fail(std::move(tried.error()));
-  }
   return profile;
 }
 
-Result<Scoreboard> judge_adaptation(const OwnMachine& machine) {
-  const Samples own = Samples::of(machine.own, machine.device.name);
-  const auto foreign = foreign_models(machine, own);
-  if (!foreign) return fail(foreign.error());
+/// Scores the rows of each fold by what the other folds made.
+Scoreboard judged(const Samples& own, const FoldProfiles& folds) {
   Scoreboard board;
   for (int fold = 0; fold < kFolds; ++fold) {
-    CalibrationProfile profile = adjusted_without(own, machine.base, fold);
-    if (auto taken = take_own_fits(machine, *foreign, fold, profile); !taken)
-      return fail(std::move(taken.error()));
     own.for_each([&](const auto& row) {
       if (fold_of(row.label.key, kFolds) != fold) return;
-      const Prediction p = profile.predict(row.sample);
+      const Prediction p = folds[static_cast<std::size_t>(fold)].predict(row.sample);
       if (p.time_s > 0) board.add(row.label, seconds_of(row.sample), p);
     });
   }
   return board;
+}
+
+}  // namespace
+
+Result<Adaptation> adapt_profile(const OwnMachine& machine) {
+  const Samples own = Samples::of(machine.own, machine.device.name);
+  FoldProfiles folds = adjusted_without_folds(own, machine.base);
+  Adaptation out{moved_profile(machine, own), {}};
+  CalibrationProfile& profile = out.profile;
+  auto foreign = foreign_models(machine, own, folds);
+  if (!foreign) return fail(std::move(foreign.error()));
+  std::optional<Merged> merged;
+  for (const ModelKind model : kModelKinds) {
+    if (const auto known = foreign->find(model); known != foreign->end()) {
+      const Contest& contest = known->second.contest;
+      profile.notes.push_back(told(model, rows_of(own, model), contest));
+      if (!contest.own_wins()) continue;
+      auto fitted = fit_profile(machine.device, machine.catalogue, machine.own, {},
+                                FitScope{.models = {model}});
+      if (!fitted) return fail(std::move(fitted.error()));
+      take_model(profile, std::move(*fitted), model);
+      for (std::size_t fold = 0; fold < folds.size(); ++fold)
+        take_model(folds[fold], std::move(known->second.without[fold]), model);
+      continue;
+    }
+    if (rows_of(own, model) < kOwnFitRows || held_out_rows(own, model) == 0) continue;
+    if (!merged) merged = with_shipped_as_sister(machine);
+    auto tried = try_own_fit(machine, own, *merged, folds[0], model, profile);
+    if (!tried) return fail(std::move(tried.error()));
+  }
+  out.board = judged(own, folds);
+  return out;
 }
 
 }  // namespace foreplan::simulator::calibration

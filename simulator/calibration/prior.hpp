@@ -33,6 +33,14 @@ struct OwnMachine {
   const results::MeasurementSet& own;
 };
 
+/// The profile of an own machine, and how good it is.
+struct Adaptation {
+  CalibrationProfile profile;
+  /// The own rows, each scored by what the other four fifths of the shapes make of the base. Fits
+  /// that `kOwnFitRows` rows earn are judged by the profile's `notes` instead.
+  Scoreboard board;
+};
+
 /// Few rows move the base little (see adjustment.hpp). A model with `kOwnFitRows` rows or more is
 /// also fitted to them alone, with the shipped rows of its device counting as a sister device's;
 /// that fit replaces the adjusted base where it predicts the fifth of the shapes that neither had
@@ -40,10 +48,6 @@ struct OwnMachine {
 /// more than what that fifth cannot tell. Where the shipped rows know nothing of the machine's
 /// kind, `kFewestForeignRows` rows alone are tried instead, over all fifths. `notes` say what
 /// moved, by how much, and what was fitted anew. Fails as `fit_profile` does.
-[[nodiscard]] Result<CalibrationProfile> adapt_profile(const OwnMachine& machine);
-
-/// The own rows, each scored by what `adapt_profile` makes of the other four fifths of the shapes.
-/// Fits that `kOwnFitRows` rows earn are judged by `notes` instead. Fails as `fit_profile` does.
-[[nodiscard]] Result<Scoreboard> judge_adaptation(const OwnMachine& machine);
+[[nodiscard]] Result<Adaptation> adapt_profile(const OwnMachine& machine);
 
 }  // namespace foreplan::simulator::calibration

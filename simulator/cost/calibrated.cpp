@@ -26,14 +26,14 @@ Estimate estimate(const Prediction& p, double scale) {
   return {p.time_s * scale, relative_error(p), p.basis};
 }
 
-/// Tensor cores take fp16 at bf16's speed. The public fp16 rows of A100 are those of a PCIe part
-/// (their fastest product stays below every bf16 table); bf16's are more, and of the part itself.
+/// Tensor cores take fp16 at bf16's speed. The public fp16 rows of A100 look like a PCIe part's
+/// (their fastest product stays below every bf16 table of the SXM part); bf16's are more.
 DType kernel_type(DType type) { return type == DType::fp16 ? DType::bf16 : type; }
 
 /// Share of the time that a GEMM's surplus result traffic would take at the data sheet's bandwidth
 /// which adds to the kernel's time; the rest hides behind other tiles. TransformerEngine's wgrad
-/// rows with fp32 accumulation against those without: 0.68-0.78 on B200 (63 shapes), 0.63 on A100
-/// PCIe.
+/// rows with fp32 accumulation against those without, on B200
+/// (tests/published/kernel_conditions_test.cpp).
 constexpr double kExposedResult = 0.65;
 
 bool answered(const Prediction& p) { return std::isfinite(p.time_s) && p.time_s > 0; }

@@ -13,13 +13,15 @@ namespace {
 
 constexpr std::string_view kFolder = "simulator/frameworks";
 
-/// Reads `key: {value, source}` pairs; the source is mandatory so that no trait is an opinion.
+/// Reads `key: {value, source}` pairs; the source is mandatory so that no trait is an opinion. What
+/// a file leaves out stands in the one that it is based on.
 class TraitReader {
  public:
-  explicit TraitReader(Node root) : root_(std::move(root)) {}
+  /// The file's own root first, then that of its base and so on.
+  explicit TraitReader(std::vector<Node> roots) : roots_(std::move(roots)) {}
 
   [[nodiscard]] Node value(std::string_view key) const {
-    const Node entry = root_.required(key);
+    const Node entry = holder_of(key).required(key);
     if (entry.is_map()) {
       entry.only({"value", "source"});
       if (entry.required("source").text().empty()) entry.error("a trait needs a source");
@@ -28,7 +30,7 @@ class TraitReader {
   }
   /// For traits that most frameworks do without.
   [[nodiscard]] std::optional<Node> optional_value(std::string_view key) const {
-    if (!root_.find(key)) return std::nullopt;
+    if (!holder_of(key).find(key)) return std::nullopt;
     return value(key);
   }
   [[nodiscard]] bool flag(std::string_view key) const { return value(key).boolean(); }
@@ -37,7 +39,14 @@ class TraitReader {
   }
 
  private:
-  Node root_;
+  /// The first file that has the key; the own one where none does.
+  [[nodiscard]] const Node& holder_of(std::string_view key) const {
+    const auto found = std::find_if(roots_.begin(), roots_.end(),
+                                    [&](const Node& root) { return root.find(key).has_value(); });
+    return found == roots_.end() ? roots_.front() : *found;
+  }
+
+  std::vector<Node> roots_;
 };
 
 void read_states(const TraitReader& read, FrameworkTraits& traits) {
@@ -142,13 +151,9 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   traits.post_validates_optimizer = validates && validates->boolean();
 }
 
-}  // namespace
-
-Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
-  auto document = Document::read_yaml(file);
-  if (!document) return fail(std::move(document.error()));
-  const Node root = document->root();
+void check_keys(const Node& root) {
   root.only({"name",
+             "based_on",
              "summary",
              "runs_as",
              "parameter_bytes",
@@ -200,20 +205,55 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
              "scatter_gather_transfers",
              "post_validates_optimizer",
              "hidden_cost_fraction"});
+}
+
+/// A file and those that it is based on, nearest first.
+Result<std::vector<Document>> read_chain(const std::filesystem::path& file) {
+  constexpr std::size_t kLongest = 4;
+  std::vector<Document> chain;
+  std::filesystem::path next = file;
+  while (true) {
+    auto document = Document::read_yaml(next);
+    if (!document) return fail(std::move(document.error()));
+    const Node root = document->root();
+    check_keys(root);
+    const auto base = root.find("based_on");
+    chain.push_back(std::move(*document));
+    if (!base) return chain;
+    const std::string name = base->text();
+    next = file.parent_path() / (name + ".yaml");
+    if (chain.size() >= kLongest || !std::filesystem::exists(next)) {
+      base->error(chain.size() >= kLongest ? "goes round in a circle, or through too many files"
+                                           : fmt::format("no traits file {}.yaml", name));
+      return fail(chain.back().errors());
+    }
+  }
+}
+
+}  // namespace
+
+Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
+  const auto chain = read_chain(file);
+  if (!chain) return fail(chain.error());
+  std::vector<Node> roots;
+  for (const Document& document : *chain) roots.push_back(document.root());
+  const Node& root = roots.front();
   FrameworkTraits traits;
   traits.name = root.required("name").text();
   traits.summary = root.required("summary").text();
   if (const auto names = root.find("runs_as")) {
     for (const Node& name : names->items()) traits.runs_as.push_back(name.text());
   }
-  const TraitReader reader(root);
+  const TraitReader reader(roots);
   read_states(reader, traits);
   read_kernels(reader, traits);
   read_parallelism(reader, traits);
   read_overlap(reader, traits);
   if (traits.zero_stages.empty()) root.error("zero_stages: at least one stage is needed");
   std::sort(traits.zero_stages.begin(), traits.zero_stages.end());
-  if (!document->ok()) return fail(document->errors());
+  for (const Document& document : *chain) {
+    if (!document.ok()) return fail(document.errors());
+  }
   return traits;
 }
 

@@ -1,11 +1,10 @@
-// What the calibrated cost adds to the fitted models. Oracles: hand-counted bytes, and the same NICs
-// shared by the same groups.
-
-#include "simulator/cost/calibrated.hpp"
+// What the calibrated cost adds to the fitted models. Oracles: hand-counted bytes, and the same
+// NICs shared by the same groups.
 
 #include "scenarios/cluster_file.hpp"
 #include "scenarios/device_file.hpp"
 #include "scenarios/profiles.hpp"
+#include "simulator/cost/calibrated.hpp"
 #include "simulator/cost/datasheet.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,8 @@ namespace {
 
 using namespace simulator;
 
-std::unique_ptr<CostModel> cost_of(const ClusterSpec& cluster, const ConditionTable& conditions = {}) {
+std::unique_ptr<CostModel> cost_of(const ClusterSpec& cluster,
+                                   const ConditionTable& conditions = {}) {
   setenv("FOREPLAN_DATA", FOREPLAN_SOURCE_DIR, 0);
   auto profile = scenarios::profile_for(cluster.device);
   EXPECT_TRUE(profile);

@@ -64,9 +64,9 @@ class OwnMachineTest : public ::testing::Test {
   }
 
   static CalibrationProfile adapted(const results::MeasurementSet& own) {
-    auto profile = adapt_profile({device_, base_, catalogue_, shipped_, own});
-    EXPECT_TRUE(profile) << to_text(profile.error());
-    return std::move(*profile);
+    auto adapted = adapt_profile({device_, base_, catalogue_, shipped_, own});
+    EXPECT_TRUE(adapted) << to_text(adapted.error());
+    return std::move(adapted->profile);
   }
 
   static inline const HoldOut kHeldOut{0, 5, false};
@@ -113,15 +113,16 @@ TEST_F(OwnMachineTest, TheFileKeepsAdjustmentsAndDerivation) {
   for (auto& origin : own.origins) {
     if (origin.device == kDevice) origin.device = mine.name;
   }
-  const auto profile = adapt_profile({mine, derived, catalogue_, shipped_, own});
-  ASSERT_TRUE(profile) << to_text(profile.error());
+  const auto adapted = adapt_profile({mine, derived, catalogue_, shipped_, own});
+  ASSERT_TRUE(adapted) << to_text(adapted.error());
+  const CalibrationProfile& profile = adapted->profile;
   const std::string file = ::testing::TempDir() + "/mygpu.json";
-  std::ofstream(file) << profile_text(*profile);
+  std::ofstream(file) << profile_text(profile);
   const auto read = read_profile(file, mine);
   ASSERT_TRUE(read) << to_text(read.error());
   EXPECT_FALSE(read->adjustments.all().empty());
   for (const auto& row : gemm_samples(own, mine.name)) {
-    const Prediction a = profile->predict(row.sample), b = read->predict(row.sample);
+    const Prediction a = profile.predict(row.sample), b = read->predict(row.sample);
     EXPECT_NEAR(b.time_s / a.time_s, 1, 1e-3);
     EXPECT_NEAR(b.log_high, a.log_high, 1e-3);
   }
@@ -199,18 +200,17 @@ TEST_F(OwnMachineTest, AForeignMachineIsFittedToItsOwnFewRows) {
   box.architecture = "CPU";
   const results::MeasurementSet own = rows_of_a_box(box.name);
   const OwnMachine machine{box, derive_profile(base_, box), catalogue_, shipped_, own};
-  const auto profile = adapt_profile(machine);
-  ASSERT_TRUE(profile) << to_text(profile.error());
-  EXPECT_TRUE(std::any_of(profile->notes.begin(), profile->notes.end(), [](const auto& note) {
+  const auto adapted = adapt_profile(machine);
+  ASSERT_TRUE(adapted) << to_text(adapted.error());
+  const CalibrationProfile& profile = adapted->profile;
+  EXPECT_TRUE(std::any_of(profile.notes.begin(), profile.notes.end(), [](const auto& note) {
     return note.find("the former is taken") != std::string::npos;
   }));
   const auto rows = gemm_samples(own, box.name);
   ASSERT_EQ(rows.size(), own.gemm.size());
   for (const auto& row : rows)
-    EXPECT_NEAR(profile->predict(row.sample).time_s / row.sample.time_s, 1, 0.05) << row.label.key;
-  const auto board = judge_adaptation(machine);
-  ASSERT_TRUE(board) << to_text(board.error());
-  EXPECT_LT(board->models().front().median, 0.08);
+    EXPECT_NEAR(profile.predict(row.sample).time_s / row.sample.time_s, 1, 0.05) << row.label.key;
+  EXPECT_LT(adapted->board.models().front().median, 0.08);
 }
 
 }  // namespace

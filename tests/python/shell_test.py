@@ -167,7 +167,9 @@ class ZshCompletion(unittest.TestCase):
 
 @unittest.skipUnless(has_terminals(), "no pseudo-terminals here")
 class Progress(unittest.TestCase):
-    """A sweep, which is quick but long enough for a bar."""
+    """A sweep, which is quick; the wide one is long enough for a bar wherever it runs."""
+
+    WIDE = ["--schedule", "1f1b,zb-h1", "--pp", "1,2,4,8,16,32", "--ep", "1,2,4,8,16,32,64", "--micro-batch", "1,2,4,8"]
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -175,11 +177,11 @@ class Progress(unittest.TestCase):
         self.folder = folder.name
         self.command = [PROGRAM, "sweep", str(ROOT / "scenarios" / "deepseek-v3-2048xh800.yaml"), "--threads", "1"]
 
-    def on_terminal(self, **environment):
-        return Terminal(self.command, {**ENVIRONMENT, **environment}, self.folder).read_all()
+    def on_terminal(self, *options, **environment):
+        return Terminal([*self.command, *options], {**ENVIRONMENT, **environment}, self.folder).read_all()
 
     def test_a_bar_with_what_is_left_is_drawn_and_wiped_on_a_terminal(self):
-        text = self.on_terminal()
+        text = self.on_terminal(*self.WIDE)
         bars = re.findall(r"\r\x1b\[Ksweeping \[[#.]{24}\] +\d+ %(?:, [\d.]+ (?:s|min|h) left)?", text)
         self.assertGreater(len(bars), 1, text[:2000])
         self.assertIn(", ", bars[-1])
@@ -187,7 +189,7 @@ class Progress(unittest.TestCase):
         self.assertIn("Best plans", answer)
 
     def test_a_terminal_that_cannot_rewrite_lines_shows_none(self):
-        self.assertNotIn("sweeping [", self.on_terminal(TERM="dumb"))
+        self.assertNotIn("sweeping [", self.on_terminal(*self.WIDE, TERM="dumb"))
 
     def test_titles_are_styled_on_a_terminal_unless_no_color_says_otherwise(self):
         self.assertIn("\x1b[1m", self.on_terminal(NO_COLOR=""))

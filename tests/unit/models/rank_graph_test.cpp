@@ -61,7 +61,6 @@ TEST(LayerOperators, NormsWorkOnTheRanksOwnTokensUnderSequenceParallelism) {
   EXPECT_EQ(rows(false), 8192);
 }
 
-
 // Oracle: every byte of the weight [28672 x 8192] counted by hand.
 TEST(RankGraph, WeightGradientsGoWhereTheFrameworkPutsThem) {
   RankShape shape = shape_of(1, false);

@@ -157,24 +157,31 @@ TEST(NemoExport, IsTheSamePlanInMegatronBridgesWords) {
 }
 
 TEST(StoredPlan, IsExportedAsItWasAsked) {
-  Flags asked_for = question("deepseek-v2-lite", "megatron-core");
-  asked_for.insert(asked_for.end(), {{"--tp", "2"}, {"--pp", "4"}, {"--ep", "8"}});
-  Study study = study_of(asked(std::nullopt, asked_for, Purpose::one_plan));
-  const Scenario& scenario = study.scenario();
+  constexpr std::string_view kText =
+      "scenario: stored\nmodel: deepseek-v2-lite\ncluster: 8x8xH100\n"
+      "training: {sequence_length: 4096 tokens, global_batch: 512 sequences}\n"
+      "framework: megatron-core\n";
+  const Scenario question = asked(kText);
+  const Study study =
+      study_of(asked(kText, {{"--tp", "2"}, {"--pp", "4"}, {"--ep", "8"}}, Purpose::one_plan));
+  const Scenario& one = study.scenario();
   results::PlanRow row;
   row.framework = "megatron-core";
-  row.plan_json = describe(*scenario.plan, study).dump();
-  const auto stored = stored_plan({scenario.title, "", resolved_json(scenario)}, row);
+  row.plan_json = describe(*one.plan, study).dump();
+  const results::ScenarioRow kept_question{question.title, std::string(kText),
+                                           resolved_json(question)};
+  const auto stored = stored_plan(kept_question, row);
   ASSERT_TRUE(stored.has_value()) << to_text(stored.error());
-  EXPECT_EQ(*stored->plan, *scenario.plan);
-  EXPECT_EQ(stored->model.layer_kinds, scenario.model.layer_kinds);
-  EXPECT_EQ(stored->model.layers, scenario.model.layers);
-  const auto fresh = export_plan(kNemoExporter, *scenario.plan, scenario);
+  EXPECT_EQ(*stored->plan, *one.plan);
+  const auto fresh = export_plan(kNemoExporter, *one.plan, one);
   const auto kept = export_plan(kNemoExporter, *stored->plan, *stored);
   ASSERT_TRUE(fresh && kept);
   EXPECT_EQ(kept->text, fresh->text);
   row.plan_json = "{}";
-  EXPECT_THAT(to_text(stored_plan({"", "", "{}"}, row).error()), HasSubstr("another release"));
+  EXPECT_THAT(to_text(stored_plan(kept_question, row).error()), HasSubstr("another release"));
+  EXPECT_THAT(
+      to_text(stored_plan({question.title, "model: [", resolved_json(question)}, row).error()),
+      HasSubstr("cannot be asked again"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Conditions of kernels inside a step. Oracle: expected maxima of normal samples (Harter 1961, table
-// 1) and the shipped table.
+// Conditions of kernels inside a step. Oracle: expected maxima of normal samples (Harter 1961,
+// table 1) and the shipped table.
 
 #include "simulator/cost/conditions.hpp"
 

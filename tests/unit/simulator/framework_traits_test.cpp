@@ -155,6 +155,33 @@ TEST_F(TraitsFile, AllMistakesAreReportedInOneGo) {
   EXPECT_THAT(text, AllOf(HasSubstr("flash"), HasSubstr("extra")));
 }
 
+TEST_F(TraitsFile, WhatAFileLeavesOutStandsInTheOneItIsBasedOn) {
+  std::filesystem::copy_file(kShipped / "megatron-core.yaml", folder_ / "megatron-core.yaml");
+  const auto file = folder_ / "mine.yaml";
+  std::ofstream(file) << "name: mine\nsummary: \"as megatron-core\"\nbased_on: megatron-core\n"
+                         "gradient_bytes: {value: 2, source: \"here\"}\n";
+  const auto traits = read_framework(file), base = read_framework(folder_ / "megatron-core.yaml");
+  ASSERT_TRUE(traits && base);
+  EXPECT_EQ(traits->name, "mine");
+  EXPECT_EQ(traits->states.gradient_bytes, 2);
+  EXPECT_EQ(base->states.gradient_bytes, 4);
+  EXPECT_EQ(traits->states.moment_bytes, base->states.moment_bytes);
+  EXPECT_EQ(traits->zero_stages, base->zero_stages);
+  EXPECT_TRUE(traits->runs_as.empty()) << "two frameworks would answer to one name";
+}
+
+TEST_F(TraitsFile, ABaseThatIsMissingOrGoesRoundIsAMistake) {
+  const auto told = [&](const std::string& base) {
+    const auto file = folder_ / "mine.yaml";
+    std::ofstream(file) << "name: mine\nsummary: \"s\"\nbased_on: " << base << "\n";
+    const auto traits = read_framework(file);
+    return traits ? "accepted" : to_text(traits.error());
+  };
+  EXPECT_THAT(told("nowhere"),
+              AllOf(HasSubstr("mine.yaml:3"), HasSubstr("no traits file nowhere")));
+  EXPECT_THAT(told("mine"), HasSubstr("circle"));
+}
+
 TEST_F(TraitsFile, AMissingFileIsAMistake) {
   const auto traits = read_framework(folder_ / "absent.yaml");
   ASSERT_FALSE(traits);
