@@ -57,9 +57,11 @@ struct Collective {
   /// nccl-tests meaning: all_reduce = the buffer; all_gather = the whole receive buffer;
   /// reduce_scatter and all_to_all = the whole send buffer; send_recv = the message.
   Bytes size;
-  /// Ranks that one element of an all_to_all's buffer is sent to at the same time (tokens and their
-  /// experts): copies for one node may share the way there.
-  int fan_out = 1;
+  /// An all_to_all that sends `copies` of each element, to ranks of `fan_out` choices at random
+  /// (tokens and their experts), and only one copy to a node, which spreads it. 0 = copies travel
+  /// on their own.
+  int fan_out = 0;
+  double copies = 1;
 };
 
 /// Where the members of one process group sit, and who shares their links.

@@ -29,6 +29,7 @@ constexpr std::array kFamilies = {
     Family{"gemma3_text", hf::read_gemma3_text},
     Family{"gpt2", hf::read_gpt2},
     Family{"gpt_neox", hf::read_gpt_neox},
+    Family{"gpt_oss", hf::read_gpt_oss},
     Family{"gptj", hf::read_gptj},
     Family{"llama", hf::read_llama},
     Family{"megatron-gpt", hf::read_megatron_gpt},

@@ -38,6 +38,7 @@ struct AttentionSpec {
   bool output_bias = false;
   /// RMS norm of every q and k head: parameters per projection = head_dim_qk (Qwen3, Gemma 3).
   bool qk_norm = false;
+  bool sinks = false;       ///< a learned logit per head in the softmax's denominator (GPT-OSS)
   std::int64_t window = 0;  ///< sliding window in tokens, 0 = all keys
   std::optional<LatentAttention> latent;
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
@@ -56,6 +57,7 @@ struct MoeSpec {
   std::int64_t expert_hidden = 0;  ///< FFN width of one routed expert
   std::int64_t shared_hidden = 0;  ///< total FFN width of the shared experts, 0 = none
   ActivationKind activation = ActivationKind::swiglu;
+  bool bias = false;                ///< of router and routed experts (GPT-OSS)
   bool router_bias = false;         ///< expert-score correction bias (DeepSeek-V3), a buffer
   bool shared_expert_gate = false;  ///< Qwen2-MoE's sigmoid gate on the shared expert
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;

@@ -70,6 +70,7 @@ void add_attention(ParameterList& list, const ModelSpec& model, const AttentionS
     list.vector(Part::qkv, "q_norm", attention.head_dim_qk);
     list.vector(Part::qkv, "k_norm", attention.head_dim_qk);
   }
+  if (attention.sinks) list.vector(Part::qkv, "sinks", attention.heads, Sharding::tensor);
   list.matrix(Part::attention_output, "attention_output", model.hidden,
               attention.heads * attention.head_dim_v, Sharding::tensor);
   if (attention.output_bias) {
@@ -92,6 +93,13 @@ void add_experts(ParameterList& list, const ModelSpec& model, const MoeSpec& moe
               Sharding::expert, moe.experts);
   list.matrix(Part::expert_fc2, "expert_fc2", model.hidden, moe.expert_hidden, Sharding::expert,
               moe.experts);
+  if (moe.bias) {
+    list.vector(Part::router, "router_bias", moe.experts);
+    list.matrix(Part::expert_fc1, "expert_fc1_bias", inputs * moe.expert_hidden, 1,
+                Sharding::expert, moe.experts);
+    list.matrix(Part::expert_fc2, "expert_fc2_bias", model.hidden, 1, Sharding::expert,
+                moe.experts);
+  }
   if (moe.shared_hidden == 0) return;
   list.matrix(Part::shared_fc1, "shared_fc1", inputs * moe.shared_hidden, model.hidden,
               Sharding::tensor);

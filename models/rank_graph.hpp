@@ -67,6 +67,16 @@ enum class GradientSink : std::uint8_t {
   handed_on,   ///< as the GEMM wrote them: to the optimizer, or into a reduction
 };
 
+/// How tokens get to the ranks of their experts.
+enum class TokenDispatcher : std::uint8_t {
+  /// A copy for each chosen expert is made and sent; the copies are sorted by expert where they
+  /// arrive (NCCL all-to-all).
+  by_expert,
+  /// A token is sent once to each rank that has some of its experts, over the network once to each
+  /// node, and is copied where it arrives (DeepEP, HybridEP).
+  by_rank,
+};
+
 /// The share of the model that one rank works on.
 struct RankShape {
   std::int64_t micro_batch = 1;
@@ -85,8 +95,11 @@ struct RankShape {
   double hidden_dropout = 0;  ///< probability; > 0 keeps a 1-byte mask per element
   double attention_dropout = 0;
   double expert_imbalance = 1.0;  ///< tokens at this rank's experts over the mean
-  std::int64_t vocabulary = 0;    ///< padded
-  DType gradient = DType::fp32;   ///< type of the gradient buffer
+  TokenDispatcher dispatcher = TokenDispatcher::by_expert;
+  /// Grouped GEMMs add the experts' biases, apply their activation and cast what they write.
+  bool fuses_experts = false;
+  std::int64_t vocabulary = 0;   ///< padded
+  DType gradient = DType::fp32;  ///< type of the gradient buffer
   GradientSink gradient_sink = GradientSink::in_gemm;
   friend bool operator==(const RankShape&, const RankShape&) = default;
 };

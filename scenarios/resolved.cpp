@@ -23,6 +23,7 @@ Json describe_attention(const models::AttentionSpec& attention) {
            {"output_bias", attention.output_bias},
            {"qk_norm", attention.qk_norm},
            {"window", attention.window}};
+  if (attention.sinks) out["sinks"] = true;
   if (const auto& latent = attention.latent) {
     out["latent"] = {{"q_lora_rank", latent->q_lora_rank},
                      {"kv_lora_rank", latent->kv_lora_rank},
@@ -50,6 +51,7 @@ Json describe_layer(const models::LayerSpec& layer) {
                   {"activation", static_cast<int>(moe->activation)},
                   {"router_bias", moe->router_bias},
                   {"shared_expert_gate", moe->shared_expert_gate}};
+    if (moe->bias) out["moe"]["bias"] = true;
   }
   return out;
 }

@@ -24,6 +24,7 @@ void read_nemotron(const ConfigReader& config, ModelSpec& model);
 void read_mixtral(const ConfigReader& config, ModelSpec& model);
 void read_qwen2_moe(const ConfigReader& config, ModelSpec& model);
 void read_qwen3_moe(const ConfigReader& config, ModelSpec& model);
+void read_gpt_oss(const ConfigReader& config, ModelSpec& model);
 void read_deepseek_v2(const ConfigReader& config, ModelSpec& model);
 void read_deepseek_v3(const ConfigReader& config, ModelSpec& model);
 

@@ -115,6 +115,30 @@ void read_qwen3_moe(const ConfigReader& config, ModelSpec& model) {
   add_qwen_layers(model, layer, moe, qwen_sparse_layers(config, layers, moe.experts), windows);
 }
 
+void read_gpt_oss(const ConfigReader& config, ModelSpec& model) {
+  auto [layer, layers] = read_decoder(config,
+                                      {.vocabulary = 201088,
+                                       .hidden = 2880,
+                                       .ffn = 2880,
+                                       .layers = 36,
+                                       .attention = {.heads = 64, .kv_heads = 8, .head_dim = 64},
+                                       .max_positions = 131072},
+                                      model);
+  const bool bias = config.flag("attention_bias", true);
+  layer.attention.qkv_bias = layer.attention.output_bias = bias;
+  layer.attention.sinks = true;
+  layer.moe = MoeSpec{.experts = config.count({"num_local_experts", "num_experts"}, 128),
+                      .top_k = config.count({"num_experts_per_tok"}, 4),
+                      .expert_hidden = layer.ffn->hidden,
+                      .activation = layer.ffn->activation,
+                      .bias = true};
+  layer.ffn.reset();
+  check_top_k(config, {"num_local_experts"}, *layer.moe);
+  add_windowed_layers(model, layer,
+                      layer_windows(config, layers, config.count_or_zero({"sliding_window"}, 128),
+                                    [](std::int64_t i) { return i % 2 == 0; }));
+}
+
 namespace {
 
 /// Absent-key values in which DeepSeek-V2 and V3 differ.

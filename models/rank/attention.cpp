@@ -47,8 +47,9 @@ Bytes add_attention(GraphBuilder& builder, const ModelSpec& model, const Attenti
   } else {
     add_projections(builder, model, attention);
   }
-  const Bytes core_moment = add_attention_core(builder, attention);
   const ProjectedHeads heads = projected_heads(attention, builder.shape());
+  if (attention.sinks) builder.dense_parameters(static_cast<double>(heads.q));
+  const Bytes core_moment = add_attention_core(builder, attention);
   const auto tokens = static_cast<double>(sizes.tokens());
   const auto context = static_cast<double>(heads.q * heads.dim_v);
   builder.keep({Part::attention_output, "attention_output"}, sizes.kept_operands(tokens, context));

@@ -22,19 +22,32 @@ class RoutedExperts {
         width_(share(moe.expert_hidden, shape_.etp)),
         tokens_(static_cast<double>(sizes_.sharded_tokens())),
         hidden_(static_cast<double>(sizes_.hidden())),
-        sent_(tokens_ * static_cast<double>(moe.top_k)),
+        copies_(shape_.dispatcher == TokenDispatcher::by_rank ? ranks_of_a_token()
+                                                              : static_cast<double>(moe.top_k)),
+        sent_(tokens_ * copies_),
         received_(sent_ * shape_.expert_imbalance),
-        worked_on_(received_ * shape_.etp) {}
+        worked_on_(tokens_ * static_cast<double>(moe.top_k) * shape_.expert_imbalance *
+                   shape_.etp) {}
 
   void add() {
     route();
-    permute();
+    const bool by_rank = shape_.dispatcher == TokenDispatcher::by_rank;
+    if (!by_rank) spread("permute", tokens_, sent_);
+    note_permutation();
     dispatch();
-    if (local_ > 1) sort("sort_tokens");
+    if (by_rank) {
+      spread("permute", received_ * shape_.etp, worked_on_);
+    } else if (local_ > 1) {
+      sort("sort_tokens");
+    }
     experts();
-    if (local_ > 1) sort("unsort_tokens");
+    if (by_rank) {
+      spread("unpermute", worked_on_, received_ * shape_.etp);
+    } else if (local_ > 1) {
+      sort("unsort_tokens");
+    }
     combine();
-    unpermute();
+    if (!by_rank) spread("unpermute", sent_, tokens_);
     note_moments();
   }
 
@@ -42,12 +55,24 @@ class RoutedExperts {
   Bytes states(double rows) const { return sizes_.activations(rows, hidden_); }
   static RowShape rows_of(double rows, std::int64_t cols) { return {std::llround(rows), cols}; }
 
+  /// Ranks that hold at least one of the experts chosen for a token, on average: choices are drawn
+  /// without replacement.
+  double ranks_of_a_token() const {
+    double all_elsewhere = 1;
+    for (std::int64_t i = 0; i < moe_.top_k; ++i) {
+      const auto left = static_cast<double>(moe_.experts - i);
+      all_elsewhere *= std::max(0.0, left - static_cast<double>(local_)) / left;
+    }
+    return shape_.ep * (1 - all_elsewhere);
+  }
+
   void route() {
     const auto experts = static_cast<double>(moe_.experts);
     add_linear(builder_, {.site = {Part::router, "router"},
                           .inputs = sizes_.hidden(),
                           .outputs = moe_.experts,
                           .split = Split::replicated,
+                          .bias = moe_.bias,
                           .fp8 = false,
                           .fp32_output = true});
     // fp32 logits in; fp32 probabilities and a byte-wide map of choices out. Backward: gradient of
@@ -64,29 +89,22 @@ class RoutedExperts {
     builder_.keep({Part::router, "router_state"}, Bytes{26.0 * tokens_ * experts});
   }
 
-  /// Fused permutation: tokens are read once and written top_k times; backward the reverse.
-  void permute() {
-    const double in = states(tokens_).value, out = states(sent_).value;
-    const Site site{Part::permute, "permute"};
-    builder_.rows(OperatorKind::permute, Pass::forward, site, rows_of(sent_, sizes_.hidden()),
-                  {.read = in, .written = out});
-    builder_.rows(OperatorKind::permute, Pass::dgrad, site, rows_of(sent_, sizes_.hidden()),
-                  {.read = out, .written = in});
+  /// Fused permutation from one number of rows to another: all are read once and written once;
+  /// backward the reverse.
+  void spread(std::string_view label, double from, double to) {
+    const double in = states(from).value, out = states(to).value;
+    const Site site{Part::permute, label};
+    const RowShape rows = rows_of(std::max(from, to), sizes_.hidden());
+    builder_.rows(OperatorKind::permute, Pass::forward, site, rows, {.read = in, .written = out});
+    builder_.rows(OperatorKind::permute, Pass::dgrad, site, rows, {.read = out, .written = in});
     builder_.end_node();
+  }
+
+  void note_permutation() {
     // int32 map of T' rows, shared by the unpermutation (TransformerEngine's fused permutation).
     builder_.keep({Part::permute, "row_map"},
                   Bytes{4.0 * tokens_ * static_cast<double>(2 * moe_.experts + 1)});
     builder_.keep({Part::permute, "permuted_probabilities"}, Bytes{kFp32 * worked_on_});
-  }
-
-  void unpermute() {
-    const double in = states(sent_).value, out = states(tokens_).value;
-    const Site site{Part::permute, "unpermute"};
-    builder_.rows(OperatorKind::permute, Pass::forward, site, rows_of(sent_, sizes_.hidden()),
-                  {.read = in, .written = out});
-    builder_.rows(OperatorKind::permute, Pass::dgrad, site, rows_of(sent_, sizes_.hidden()),
-                  {.read = out, .written = in});
-    builder_.end_node();
   }
 
   /// Tokens arrive by source rank and are sorted by expert (and back).
@@ -104,11 +122,12 @@ class RoutedExperts {
     builder_.exposed(pass, Part::permute, {kind, group, size});
   }
 
-  /// Tokens to their experts' ranks, or back: each in as many copies as experts were chosen.
+  /// Tokens to their experts' ranks, or back.
   void tokens_to_experts(Pass pass) {
+    const bool by_rank = shape_.dispatcher == TokenDispatcher::by_rank;
     builder_.exposed(pass, Part::permute,
                      {CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_),
-                      static_cast<int>(moe_.top_k)});
+                      by_rank ? static_cast<int>(moe_.top_k) : 0, copies_});
   }
 
   /// Counts, tokens and probabilities go to the experts' ranks; the gradients of tokens and
@@ -154,24 +173,50 @@ class RoutedExperts {
     builder_.keep({Part::expert_fc1, "fc1_output"},
                   sizes_.activations(worked_on_, static_cast<double>(inputs * width_)));
     // Applies the routing probabilities, too, so that neither fc2's output nor the combine is kept.
-    add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
-                   std::llround(worked_on_), width_);
+    if (!shape_.fuses_experts) {
+      add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
+                     std::llround(worked_on_), width_);
+    }
     builder_.keep({Part::expert_activation, "activation_output"},
                   sizes_.kept_operands(worked_on_, static_cast<double>(width_)));
     expert_linear({Part::expert_fc2, "expert_fc2"}, width_, sizes_.hidden());
+    if (moe_.bias) add_output_bias();
   }
 
-  /// One grouped GEMM for all local experts in each pass.
+  /// fc2's bias, weighed by the fp32 probabilities and added in fp32 (Megatron-LM, TEGroupedMLP
+  /// _apply_bias); backward reads the fp32 gradient for that of the bias. fc1's goes with its GEMM.
+  void add_output_bias() {
+    const Site site{Part::expert_fc2, "expert_bias"};
+    const double tensor = states(worked_on_).value;
+    const RowShape rows = rows_of(worked_on_, sizes_.hidden());
+    const double biases = static_cast<double>(
+        local_ * (sizes_.hidden() + activation_inputs(moe_.activation) * width_));
+    builder_.expert_parameters(biases);
+    if (shape_.fuses_experts) return;
+    const double fp32 = kFp32 * worked_on_ * hidden_;
+    builder_.rows(OperatorKind::add, Pass::forward, site, rows,
+                  {.read = tensor + fp32, .written = fp32 + tensor});
+    builder_.rows(OperatorKind::add, Pass::dgrad, site, rows, {.read = fp32, .written = 0});
+    builder_.end_node();
+  }
+
+  /// One grouped GEMM for all local experts in each pass. What comes from another grouped GEMM and
+  /// not from outside the experts is cast there where the GEMMs can.
   void expert_linear(Site site, std::int64_t inputs, std::int64_t outputs) {
     const std::int64_t rows =
         std::max<std::int64_t>(1, std::llround(worked_on_ / static_cast<double>(local_)));
     const bool both = casts_both_ways(shape_);
-    add_quantize(builder_, Pass::forward, {site.part, "quantize_input"}, std::llround(worked_on_),
-                 inputs, both);
+    const bool first = site.part == Part::expert_fc1;
+    if (first || !shape_.fuses_experts) {
+      add_quantize(builder_, Pass::forward, {site.part, "quantize_input"}, std::llround(worked_on_),
+                   inputs, both);
+    }
     grouped(Pass::forward, site, {.m = rows, .n = outputs, .k = inputs, .batch = local_}, inputs,
             outputs);
-    add_quantize(builder_, Pass::dgrad, {site.part, "quantize_gradient"}, std::llround(worked_on_),
-                 outputs, both);
+    if (!first || !shape_.fuses_experts) {
+      add_quantize(builder_, Pass::dgrad, {site.part, "quantize_gradient"},
+                   std::llround(worked_on_), outputs, both);
+    }
     grouped(Pass::dgrad, site, {.m = rows, .n = inputs, .k = outputs, .batch = local_}, inputs,
             outputs);
     grouped(Pass::wgrad, site, {.m = outputs, .n = inputs, .k = rows, .batch = local_}, inputs,
@@ -229,6 +274,7 @@ class RoutedExperts {
   std::int64_t width_;  ///< expert FFN width after ETP
   double tokens_;       ///< T'
   double hidden_;
+  double copies_;     ///< that are sent of each token
   double sent_;       ///< token copies that this rank dispatches
   double received_;   ///< token copies that this rank is sent
   double worked_on_;  ///< Te: token copies at this rank's experts

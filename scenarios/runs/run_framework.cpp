@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace foreplan::scenarios {
 
@@ -43,18 +46,47 @@ const Result<std::vector<FrameworkTraits>>& all_frameworks() {
   return all;
 }
 
-/// Only frameworks that can shard parameters are asked for runs that do.
+/// "26.04.01" as numbers, which compare as releases do.
+std::vector<int> release(std::string_view text) {
+  std::vector<int> numbers;
+  while (!text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0) {
+    int number = 0;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), number).ptr;
+    numbers.push_back(number);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.starts_with('.')) text.remove_prefix(1);
+  }
+  return numbers;
+}
+
+/// The release of the vendor's container that the notes name; empty where they name none.
+std::vector<int> container_release(std::string_view notes) {
+  constexpr std::string_view kWord = "nemo container ";
+  const auto at = notes.find(kWord);
+  return at == std::string_view::npos ? std::vector<int>{}
+                                      : release(notes.substr(at + kWord.size()));
+}
+
+bool holds(const FrameworkTraits& traits, const std::vector<int>& container) {
+  return traits.runs_before.empty() ||
+         (!container.empty() && container < release(traits.runs_before));
+}
+
+/// Only frameworks that can shard parameters are asked for runs that do. Traits of a release go
+/// before those of all.
 const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::string_view text,
-                                bool shards_parameters) {
+                                const std::vector<int>& container, bool shards_parameters) {
   const FrameworkTraits* best = nullptr;
-  std::size_t longest = 0;
+  std::pair<std::size_t, bool> closest{0, false};
   for (const FrameworkTraits& traits : all) {
     if (shards_parameters && traits.zero_stages.back() != simulator::ZeroStage::parameters)
       continue;
+    if (!holds(traits, container)) continue;
     for (const std::string& word : traits.runs_as) {
-      if (word.size() > longest && has(text, word)) {
+      const std::pair close{word.size(), !traits.runs_before.empty()};
+      if (close > closest && has(text, word)) {
         best = &traits;
-        longest = word.size();
+        closest = close;
       }
     }
   }
@@ -69,11 +101,14 @@ const FrameworkTraits* named(const std::vector<FrameworkTraits>& all, std::strin
 
 }  // namespace
 
-Result<FrameworkTraits> framework_of_run(std::string_view framework, bool shards_parameters,
+Result<FrameworkTraits> framework_of_run(std::string_view framework, std::string_view notes,
+                                         bool shards_parameters,
                                          std::vector<std::string>& assumptions) {
   const auto& all = all_frameworks();
   if (!all) return fail(all.error());
-  if (const FrameworkTraits* fit = best_fit(*all, lower(framework), shards_parameters)) return *fit;
+  if (const FrameworkTraits* fit =
+          best_fit(*all, lower(framework), container_release(lower(notes)), shards_parameters))
+    return *fit;
   const std::string_view fallback = shards_parameters ? "torchtitan" : "megatron-core";
   const FrameworkTraits* traits = named(*all, fallback);
   if (traits == nullptr) return fail(fmt::format("no traits file {}.yaml", fallback));

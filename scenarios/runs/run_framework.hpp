@@ -11,10 +11,12 @@
 namespace foreplan::scenarios {
 
 /// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest
-/// text that the name contains. Falls back on how the run shards: FSDP or ZeRO-3 means torchtitan's
+/// text that the name contains, of the release of the vendor's container that the notes name
+/// ("NeMo container 26.04"). Falls back on how the run shards: FSDP or ZeRO-3 means torchtitan's
 /// traits, anything else Megatron-LM's. Fails where a traits file cannot be read.
 [[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(
-    std::string_view framework, bool shards_parameters, std::vector<std::string>& assumptions);
+    std::string_view framework, std::string_view notes, bool shards_parameters,
+    std::vector<std::string>& assumptions);
 
 /// "bf16", "fp8-te", "mxfp8", "fp16/bf16 mixed": the precision of the linear layers. Fails with a
 /// reason for a text that none fits.

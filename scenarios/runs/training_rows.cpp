@@ -174,7 +174,8 @@ class RowReader {
     const std::string_view fsdp = row_.text("fsdp");
     const bool shards_parameters =
         (!fsdp.empty() && fsdp != "none") || row_.text("zero_stage") == "3";
-    auto framework = framework_of_run(row_.text("framework"), shards_parameters, run.assumptions);
+    auto framework = framework_of_run(row_.text("framework"), row_.text("notes"), shards_parameters,
+                                      run.assumptions);
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);

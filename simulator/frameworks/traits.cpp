@@ -54,6 +54,8 @@ void read_states(const TraitReader& read, FrameworkTraits& traits) {
   traits.states.gradient_bytes = read.number("gradient_bytes", 1, 8);
   if (const auto kept = read.optional_value("computed_gradient_bytes"))
     traits.states.computed_gradient_bytes = kept->number(0, 8);
+  if (const auto reduced = read.optional_value("fp16_reduced_bytes"))
+    traits.fp16_reduced_bytes = reduced->number(1, 8);
   traits.states.master_bytes = read.number("master_bytes", 0, 8);
   traits.states.moment_bytes = read.number("moment_bytes", 0, 16);
 }
@@ -85,6 +87,8 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.tp_collective_skew = read.number("tp_collective_skew", 1, 10);
   const auto compiled = read.optional_value("compiled_traffic");
   traits.compiled_traffic = compiled ? compiled->number(1, 10) : traits.elementwise_traffic;
+  const auto expert = read.optional_value("expert_traffic");
+  traits.expert_traffic = expert ? expert->number(1, 20) : traits.elementwise_traffic;
   const auto host = [&](std::string_view key) {
     const auto node = read.optional_value(key);
     return node ? node->seconds().value : 0.0;
@@ -108,6 +112,13 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
     traits.bucket_bytes = buckets->bytes().value;
   traits.dummy_weight_gradients = read.flag("dummy_weight_gradients");
   traits.attention_mask_tensor = read.flag("attention_mask_tensor");
+}
+
+void read_fused_expert_precisions(const Node& list, FrameworkTraits& traits) {
+  std::vector<std::string_view> known;
+  for (const PrecisionTraits& row : kPrecisions) known.push_back(row.name);
+  for (const Node& item : list.items())
+    traits.fused_expert_precisions.push_back(kPrecisions[item.one_of(known)].precision);
 }
 
 void read_recompute_modules(const Node& list, FrameworkTraits& traits) {
@@ -143,8 +154,13 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   traits.overlap_p2p_interleaved = read.flag("overlap_p2p_interleaved");
   if (const auto split = read.optional_value("splits_experts_unasked"))
     traits.splits_experts_unasked = split->boolean();
-  if (const auto once = read.optional_value("dispatches_once_per_node"))
-    traits.dispatches_once_per_node = once->boolean();
+  if (const auto overlap = read.optional_value("overlap_ep_interleaved"))
+    traits.overlap_ep_interleaved = overlap->boolean();
+  if (const auto dispatcher = read.optional_value("token_dispatcher"))
+    traits.token_dispatcher =
+        static_cast<models::TokenDispatcher>(dispatcher->one_of({"by_expert", "by_rank"}));
+  if (const auto fused = read.optional_value("fused_expert_precisions"))
+    read_fused_expert_precisions(*fused, traits);
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
   const auto validates = read.optional_value("post_validates_optimizer");
@@ -180,6 +196,7 @@ void check_keys(const Node& root) {
              "elementwise_traffic",
              "compiled_traffic",
              "computed_gradient_bytes",
+             "fp16_reduced_bytes",
              "buckets",
              "memory_error",
              "context",
@@ -201,7 +218,11 @@ void check_keys(const Node& root) {
              "overlap_cp",
              "overlap_p2p_interleaved",
              "splits_experts_unasked",
-             "dispatches_once_per_node",
+             "overlap_ep_interleaved",
+             "token_dispatcher",
+             "fused_expert_precisions",
+             "expert_traffic",
+             "runs_before",
              "scatter_gather_transfers",
              "post_validates_optimizer",
              "hidden_cost_fraction"});
@@ -243,6 +264,8 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
   traits.summary = root.required("summary").text();
   if (const auto names = root.find("runs_as")) {
     for (const Node& name : names->items()) traits.runs_as.push_back(name.text());
+    if (const auto before = root.find("runs_before"))
+      traits.runs_before = before->required("value").text();
   }
   const TraitReader reader(roots);
   read_states(reader, traits);

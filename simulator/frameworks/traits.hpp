@@ -8,6 +8,7 @@
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/plan/parallel_plan.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@ struct FrameworkTraits {
   std::string summary;
   /// What tables of published runs call it, in lower case; parts of a name are enough.
   std::vector<std::string> runs_as;
+  /// These traits hold only before that release of the vendor's container, e.g. "26.06"; empty =
+  /// for every release that no other file of the same `runs_as` claims.
+  std::string runs_before;
 
   StateRules states;
   models::AttentionKernel attention = models::AttentionKernel::fused;
@@ -59,9 +63,12 @@ struct FrameworkTraits {
   bool overlap_tp_backward = true;
   /// Context-parallel exchanges run beside the attention steps.
   bool overlap_cp = true;
-  /// Experts' tokens cross the network once per node and spread over the scale-up links there
-  /// (DeepEP), instead of once per expert.
-  bool dispatches_once_per_node = false;
+  /// Where the schedule is interleaved, tokens of one micro-batch are exchanged while another one's
+  /// other pass computes.
+  bool overlap_ep_interleaved = false;
+  models::TokenDispatcher token_dispatcher = models::TokenDispatcher::by_expert;
+  /// Precisions whose grouped GEMMs take the experts' activations, biases and casts with them.
+  std::vector<Precision> fused_expert_precisions;
   /// A stage updates its parameters before the others have ended the step, and takes the update
   /// back if the gradient norm turns out to need it: consecutive steps close up (Qi et al. 2024,
   /// section 4).
@@ -93,9 +100,18 @@ struct FrameworkTraits {
   double gather_copies = 0, reduce_copies = 0;
   double elementwise_traffic = 1;  ///< traffic of norms, activations, adds over the fused minimum
   double compiled_traffic = 1;     ///< the same where blocks are compiled (torch.compile)
+  /// The same for what stands between the experts' GEMMs, where these do not take it with them.
+  double expert_traffic = 1;
   /// ZeRO-1: the optimizer state is shared out within 1 / this of the data-parallel ranks
   /// (Megatron-LM, --num-distributed-optimizer-instances).
   int optimizer_instances = 1;
+  /// Bytes of a gradient element as data parallelism moves it in fp16 runs; 0 = as it is kept.
+  double fp16_reduced_bytes = 0;
+  [[nodiscard]] double reduced_bytes(Precision precision) const {
+    return precision == Precision::fp16 && fp16_reduced_bytes > 0
+               ? std::min(fp16_reduced_bytes, states.gradient_bytes)
+               : states.gradient_bytes;
+  }
   models::GradientSink gradient_sink = models::GradientSink::in_gemm;
   /// Half-width of the 90 % interval of peak memory, as a fraction.
   double memory_error = 0.1;

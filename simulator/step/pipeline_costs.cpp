@@ -81,12 +81,17 @@ void add_unit(StageCost& stage, const UnitCost& unit, double count) {
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
 }
 
-UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const StateRules& rules, double dense,
-                         double expert) {
-  return {traffic.time_s(CollectiveKind::all_gather, rules.parameter_bytes * dense,
-                         rules.parameter_bytes * expert),
-          traffic.time_s(CollectiveKind::reduce_scatter, rules.gradient_bytes * dense,
-                         rules.gradient_bytes * expert)};
+/// Bytes of one element on the way.
+struct ElementBytes {
+  double parameter, gradient;
+};
+
+UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const ElementBytes& bytes,
+                         double dense, double expert) {
+  return {
+      traffic.time_s(CollectiveKind::all_gather, bytes.parameter * dense, bytes.parameter * expert),
+      traffic.time_s(CollectiveKind::reduce_scatter, bytes.gradient * dense,
+                     bytes.gradient * expert)};
 }
 
 /// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state
@@ -116,6 +121,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
                                std::span<const StageLayers> layout, PipelineCosts& out) const {
   const FrameworkTraits& framework = frameworks_[plan.framework];
   const StateRules& rules = framework.states;
+  const ElementBytes bytes{rules.parameter_bytes, framework.reduced_bytes(plan.precision)};
   const PipelineSchedule& schedule = schedule_of(plan);
   auto groups = place_groups(plan, job_.cluster->topology.scale_up_size);
   // Ranks of one pipeline that hold the same stage share its gradients and optimizer state, too.
@@ -144,7 +150,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
         plan, shard, pair, groups[static_cast<std::size_t>(ParallelGroup::tp)], framework, cost_);
     // In a V, the first and the last chunk share a stage and its table.
     if (shard.tied_table_parameters > 0 && schedule.placement == ChunkPlacement::looped) {
-      const Bytes size{rules.gradient_bytes * shard.tied_table_parameters};
+      const Bytes size{bytes.gradient * shard.tied_table_parameters};
       out.tied_sync_s =
           cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
     }
@@ -170,9 +176,9 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     if (schedule.chunks_in_flight != nullptr)
       stage.in_flight = in_flight(schedule, out.worked, layout[i].stage);
     const double dense = stage.dense_parameters, expert = stage.expert_parameters;
-    stage.reduce_s = traffic.time_s(CollectiveKind::all_reduce, rules.gradient_bytes * dense,
-                                    rules.gradient_bytes * expert);
-    const UnitTraffic whole = unit_traffic(traffic, rules, dense, expert);
+    stage.reduce_s =
+        traffic.time_s(CollectiveKind::all_reduce, bytes.gradient * dense, bytes.gradient * expert);
+    const UnitTraffic whole = unit_traffic(traffic, bytes, dense, expert);
     stage.scatter_s = whole.scatter_s;
     stage.gather_s = whole.gather_s;
     stage.optimizer_s[0] = optimizer_s(cost_, rules, dense + expert);
@@ -183,10 +189,10 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {
     const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
     out.layer_traffic[kind] =
-        unit_traffic(traffic, rules, unit.dense_parameters, unit.expert_parameters);
+        unit_traffic(traffic, bytes, unit.dense_parameters, unit.expert_parameters);
   }
   out.root_traffic = unit_traffic(
-      traffic, rules, shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
+      traffic, bytes, shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
 }
 
 }  // namespace foreplan::simulator

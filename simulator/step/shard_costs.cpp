@@ -27,6 +27,9 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.gemm = traits(plan.precision).gemm;
   shape.gradient = framework.states.gradient_bytes >= 4 ? DType::fp32 : shape.activation;
   shape.gradient_sink = framework.gradient_sink;
+  shape.dispatcher = framework.token_dispatcher;
+  const auto& fused = framework.fused_expert_precisions;
+  shape.fuses_experts = std::find(fused.begin(), fused.end(), plan.precision) != fused.end();
   // Hopper's FP8 GEMMs only take operands with k innermost, so weights are kept transposed as well;
   // Blackwell's take any layout (TransformerEngine is_non_tn_fp8_gemm_supported).
   shape.fp8_keeps_transpose =
@@ -87,11 +90,16 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   shard.layer_kinds = static_cast<int>(model.layer_kinds.size());
   for (std::size_t kind = 0; kind < model.layer_kinds.size(); ++kind) {
     const models::LayerSpec& layer = model.layer_kinds[kind];
+    // A rank's only expert has no tokens to tell apart, and what is left beside fused GEMMs is an
+    // operator like others.
+    const int local_experts = layer.moe ? static_cast<int>(layer.moe->experts) / plan.ep : 1;
+    context.expert_traffic = local_experts > 1 && !shape.fuses_experts
+                                 ? framework.expert_traffic
+                                 : framework.elementwise_traffic;
     const models::RankGraph graph = models::layer_graph(model, layer, shape);
     shard.layers[kind] = cost_unit(graph, context);
     shard.boundary_bytes = graph.boundary.value;
     if (framework.dummy_weight_gradients) {
-      const int local_experts = layer.moe ? static_cast<int>(layer.moe->experts) / plan.ep : 1;
       shard.dummy_gradient_bytes[kind] = dummy_bytes(shard.layers[kind], local_experts);
     }
   }

@@ -19,15 +19,22 @@ struct PlanTerms {
   [[nodiscard]] double recomputed_fraction(const StageLayers& layers) const;
   /// Parameters are gathered and gradients scattered unit by unit, every micro-batch.
   [[nodiscard]] bool shards_units() const { return plan.zero >= ZeroStage::gradients; }
+  /// Expert-parallel traffic runs beside another micro-batch's other pass.
+  [[nodiscard]] bool overlaps_experts() const {
+    return framework.overlap_ep_interleaved && plan.ep > 1 && pipeline.worked.vpp > 1;
+  }
 };
 
 /// Seconds of one micro-batch on one stage.
 struct StageTime {
-  double forward_s = 0;     ///< with exposed parameter gathers
-  double backward_s = 0;    ///< with recomputation and exposed gradient traffic
-  double weight_s = 0;      ///< of backward_s, what a schedule may put off
-  double split_s = 0;       ///< what a schedule that puts it off adds to backward
-  double saved_s = 0;       ///< what a schedule that runs forward beside backward saves
+  double forward_s = 0;   ///< with exposed parameter gathers
+  double backward_s = 0;  ///< with recomputation and exposed gradient traffic
+  double weight_s = 0;    ///< of backward_s, what a schedule may put off
+  double split_s = 0;     ///< what a schedule that puts it off adds to backward
+  double saved_s = 0;     ///< what a schedule that runs forward beside backward saves
+  /// Expert-parallel traffic that the framework hides behind another micro-batch's other pass;
+  /// `forward_s` and `backward_s` are without it.
+  double hidden_forward_s = 0, hidden_backward_s = 0;
   double recompute_s = 0;   ///< of backward_s
   double dp_exposed_s = 0;  ///< of both, unit-wise sharding only
   double transfer_s = 0;    ///< exposed stage-to-stage messages

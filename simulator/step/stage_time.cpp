@@ -77,10 +77,13 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
 
 /// A forward beside a backward hides the expert-parallel traffic of each behind the compute of the
 /// other (DeepSeek-V3, section 3.2.1).
-double saved_s(const PlanTerms& t, const StageCost& cost) {
-  const double hidden = std::min(cost.forward_ep_s, cost.backward_s - cost.backward_ep_s) +
-                        std::min(cost.backward_ep_s, cost.forward_s - cost.forward_ep_s);
-  return hidden * (1 - t.framework.hidden_cost_fraction);
+struct HiddenExpertTraffic {
+  double forward_s, backward_s;
+};
+HiddenExpertTraffic beside_each_other(const PlanTerms& t, const StageCost& cost) {
+  const double kept = 1 - t.framework.hidden_cost_fraction;
+  return {kept * std::min(cost.forward_ep_s, cost.backward_s - cost.backward_ep_s),
+          kept * std::min(cost.backward_ep_s, cost.forward_s - cost.forward_ep_s)};
 }
 
 }  // namespace
@@ -114,7 +117,15 @@ StageTime stage_time(const PlanTerms& t, std::size_t stage) {
   time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s;
   time.weight_s = cost.weight_s;
   if (t.pipeline.schedule->splits_backward) time.split_s = cost.split_s;
-  if (t.pipeline.schedule->runs_both_ways) time.saved_s = saved_s(t, cost);
+  if (t.pipeline.schedule->runs_both_ways || t.overlaps_experts()) {
+    const HiddenExpertTraffic hidden = beside_each_other(t, cost);
+    if (t.pipeline.schedule->runs_both_ways) {
+      time.saved_s = hidden.forward_s + hidden.backward_s;
+    } else {
+      time.forward_s -= time.hidden_forward_s = hidden.forward_s;
+      time.backward_s -= time.hidden_backward_s = hidden.backward_s;
+    }
+  }
   if (t.plan.pp > 1 && !t.pipeline.transfer_hidden) {
     // Activations in and gradients in, once per chunk; sends run beside the receives.
     time.transfer_s = 2.0 * t.pipeline.worked.vpp * t.pipeline.transfer_s;

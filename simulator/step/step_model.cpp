@@ -119,6 +119,8 @@ StageWork stage_work(const PlanTerms& t, std::size_t stage, const StageTime& tim
   }
   if (layers.embedding) add_unit(t.shard.embedding, 1);
   if (layers.head) add_unit(t.shard.head, 1);
+  work.forward.hide(CostKind::ep, time.hidden_forward_s);
+  work.backward.hide(CostKind::ep, time.hidden_backward_s);
   work.backward.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet});
   // One half brings activations, the other gradients.
   work.forward.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, 0.5);

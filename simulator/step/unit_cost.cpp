@@ -31,11 +31,17 @@ CostKind kind_of(ParallelGroup group) {
   return CostKind::dp;
 }
 
-/// Nodes that `fan_out` destinations chosen at random fall on, over the destinations: n (1 - (1 -
-/// 1/n)^f) / f, the expected number of occupied bins.
-double copies_per_node(int fan_out, int nodes) {
-  if (nodes <= 1 || fan_out <= 1) return 1;
-  return nodes * (1 - std::pow(1 - 1.0 / nodes, fan_out)) / fan_out;
+/// Copies that cross the network over those in the buffer: nodes that `fan_out` destinations
+/// chosen at random fall on, n (1 - (1 - 1/n)^f), the expected number of occupied bins.
+double network_share(const Collective& collective, int nodes) {
+  if (nodes <= 1 || collective.fan_out <= 1) return 1;
+  const double occupied = nodes * (1 - std::pow(1 - 1.0 / nodes, collective.fan_out));
+  return std::min(1.0, occupied / collective.copies);
+}
+
+bool works_for_experts(const Operator& op) {
+  return op.part == Part::expert_fc1 || op.part == Part::expert_activation ||
+         op.part == Part::expert_fc2;
 }
 
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
@@ -61,7 +67,7 @@ class Costing {
     estimates_.reserve(graph.operators.size());
     for (const Operator& op : graph.operators) {
       Estimate e = context.cost->operator_cost(op);
-      e.time_s *= factor_of(kind_of(op));
+      e.time_s *= factor_of(op);
       estimates_.push_back(e);
     }
   }
@@ -124,11 +130,13 @@ class Costing {
                                       : context_.framework->overlap_tp_backward;
   }
 
-  [[nodiscard]] double factor_of(CostKind kind) const {
-    switch (kind) {
+  [[nodiscard]] double factor_of(const Operator& op) const {
+    switch (kind_of(op)) {
       case CostKind::gemm: return context_.slowest;
       case CostKind::attention: return context_.slowest * context_.attention_factor;
-      case CostKind::elementwise: return context_.framework->elementwise_traffic;
+      case CostKind::elementwise:
+        return works_for_experts(op) ? context_.expert_traffic
+                                     : context_.framework->elementwise_traffic;
       case CostKind::recompute:
       case CostKind::host:
       case CostKind::tp:
@@ -148,8 +156,7 @@ class Costing {
   [[nodiscard]] Estimate collective_cost(const CollectiveUse& use) const {
     const GroupPlacement& placement = placement_of(use);
     Collective collective = use.collective;
-    if (context_.framework->dispatches_once_per_node)
-      collective.size = collective.size * copies_per_node(collective.fan_out, placement.nodes());
+    collective.size = collective.size * network_share(collective, placement.nodes());
     Estimate e = context_.cost->collective_cost(collective, placement);
     if (collective.group == ParallelGroup::tp) e.time_s *= context_.framework->tp_collective_skew;
     return e;

@@ -110,7 +110,8 @@ struct SampledQuestion {
 inline SampledQuestion any_question() {
   return {one_of<std::string>({"llama3-8b", "gpt3-22b", "mixtral-8x7b"}),
           one_of<std::string>({"4x8xH100", "8x8xA100-80", "gb200-nvl72"}),
-          one_of<std::string>({"megatron-core", "torchtitan", "deepspeed", "megatron-2022"})};
+          one_of<std::string>(
+              {"megatron-core", "torchtitan", "deepspeed", "megatron-2022", "megatron-bridge"})};
 }
 
 inline std::unique_ptr<PricedJob> priced(const SampledQuestion& question) {

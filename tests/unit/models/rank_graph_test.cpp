@@ -13,6 +13,8 @@ namespace {
 using namespace samples;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Pointwise;
+using testing::SizeIs;
 
 // ---- operators
 
@@ -203,6 +205,71 @@ TEST(LayerCollectives, ExpertsExchangeTopKCopiesOfTheRanksTokens) {
   EXPECT_THAT(sizes(graph, ParallelGroup::ep, Pass::dgrad),
               ElementsAre(tokens, tokens, probabilities));
   EXPECT_THAT(sizes(graph, ParallelGroup::etp, Pass::forward), IsEmpty());
+}
+
+/// Ranks that hold the experts of a token, on average over all choices of two of eight experts, two
+/// on each of four ranks.
+double ranks_of_two_experts() {
+  int ranks = 0, choices = 0;
+  for (int a = 0; a < 8; ++a) {
+    for (int b = a + 1; b < 8; ++b, ++choices) ranks += a / 2 == b / 2 ? 1 : 2;
+  }
+  return static_cast<double>(ranks) / choices;
+}
+
+TEST(LayerCollectives, TokensGoOnceToEachRankOfTheirExperts) {
+  RankShape shape = shape_of(2, true);
+  shape.ep = 4;
+  shape.dispatcher = TokenDispatcher::by_rank;
+  const RankGraph graph = layer_of(mixture(), shape);
+  const double copies = kTokens / 2 * ranks_of_two_experts();
+  const double tokens = 2 * copies * 4096, probabilities = 4 * copies, counts = 8 * 8 * 4;
+  EXPECT_THAT(sizes(graph, ParallelGroup::ep, Pass::forward),
+              Pointwise(testing::DoubleNear(1), {counts, tokens, probabilities, tokens}));
+  for (const CollectiveUse& use : graph.collectives) {
+    if (use.collective.fan_out == 0) continue;
+    EXPECT_EQ(use.collective.fan_out, 2);
+    EXPECT_DOUBLE_EQ(use.collective.copies, ranks_of_two_experts());
+  }
+  // They are copied for the experts where they arrive.
+  const Operator& permute = *find(graph, "permute", Pass::forward);
+  EXPECT_NEAR(permute.bytes_read.value, tokens, 1);
+  EXPECT_DOUBLE_EQ(permute.bytes_written.value, 2 * (kTokens / 2 * 2) * 4096);
+  EXPECT_EQ(find(graph, "sort_tokens", Pass::forward), nullptr);
+}
+
+TEST(LayerOperators, FusedExpertsAreCastOnlyAtTheirEnds) {
+  RankShape shape = shape_of(1, false);
+  shape.gemm = GemmPrecision::mxfp8;
+  const auto between = [&](bool fused) {
+    shape.fuses_experts = fused;
+    std::vector<std::string> found;
+    for (const Operator& op : layer_of(mixture(), shape).operators) {
+      const bool expert = op.part == Part::expert_fc1 || op.part == Part::expert_activation ||
+                          op.part == Part::expert_fc2;
+      if (expert && op.kind != OperatorKind::grouped_gemm)
+        found.push_back(std::string(name(op.part)) + " " + std::string(op.label));
+    }
+    return found;
+  };
+  EXPECT_THAT(between(false), SizeIs(6));
+  EXPECT_THAT(between(true), testing::UnorderedElementsAre("expert_fc1 quantize_input",
+                                                           "expert_fc2 quantize_gradient"));
+}
+
+// Oracle: bytes of `output + bias * probability` with fp32 probabilities, counted by hand.
+TEST(LayerOperators, ExpertBiasesAreAddedInFp32) {
+  ModelSpec model = mixture();
+  const RankShape shape = shape_of(1, false);
+  const RankGraph plain = layer_of(model, shape);
+  model.layer_kinds[0].moe->bias = true;
+  const RankGraph graph = layer_of(model, shape);
+  const double elements = kTokens * 2 * 4096;
+  EXPECT_DOUBLE_EQ(find(graph, "expert_bias", Pass::forward)->bytes().value,
+                   (2 + 4 + 4 + 2) * elements);
+  EXPECT_DOUBLE_EQ(find(graph, "expert_bias", Pass::dgrad)->bytes().value, 4 * elements);
+  EXPECT_DOUBLE_EQ(graph.parameters.expert - plain.parameters.expert, 8 * (4096 + 2 * 14336));
+  EXPECT_DOUBLE_EQ(graph.parameters.dense - plain.parameters.dense, 8);
 }
 
 TEST(LayerCollectives, ExpertTensorParallelRanksPoolTheirTokens) {

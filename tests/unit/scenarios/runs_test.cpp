@@ -169,6 +169,21 @@ TEST(Runs, PrecisionTextsAreUnderstood) {
   EXPECT_FALSE(precision_of_run("posit8").has_value());
 }
 
+TEST(Runs, TraitsFollowTheContainersRelease) {
+  std::vector<std::string> assumptions;
+  const auto traits = [&](std::string_view notes) {
+    const auto found = framework_of_run("megatron-bridge", notes, false, assumptions);
+    EXPECT_TRUE(found.has_value());
+    return found->name;
+  };
+  EXPECT_EQ(traits("NeMo container 26.04.01; pretrain"), "megatron-bridge-0.4");
+  EXPECT_EQ(traits("NeMo container 25.09"), "megatron-bridge-0.4");
+  EXPECT_EQ(traits("NeMo container 26.06; pretrain"), "megatron-bridge");
+  EXPECT_EQ(traits("NeMo container 26.06.01"), "megatron-bridge");
+  EXPECT_EQ(traits(""), "megatron-bridge");
+  EXPECT_TRUE(assumptions.empty());
+}
+
 TEST(Runs, RecomputeTextsAreUnderstood) {
   EXPECT_EQ(recompute_of_run("full")->granularity, RecomputeGranularity::full);
   EXPECT_EQ(simulator::to_text(*recompute_of_run("selective(attention core)")), "core_attn");

@@ -1,6 +1,7 @@
 // What a framework does around its collectives: host time and copies, and the optimizer's traffic.
 
 #include "simulator/plan/stage_layout.hpp"
+#include "simulator/schedule/schedule.hpp"
 #include "simulator/step/step_model.hpp"
 #include "tests/unit/simulator/sample_questions.hpp"
 
@@ -93,6 +94,31 @@ TEST_F(CollectiveSurroundings, HostTimeOfATensorParallelCollectiveIsAddedForEver
   // Two forward and two backward per layer; embedding 1, head input gradient 1, loss 3.
   const double expected = rounds * (4.0 * model_.layer_count() + 5) * 1e-3;
   EXPECT_NEAR(step_s(plan) - before, expected, 1e-6 * expected);
+}
+
+// Exchanges of tokens, 0.4 ms each, hide behind GEMMs of another micro-batch's other pass but for
+// the framework's share.
+TEST_F(CollectiveSurroundings, ExpertTrafficHidesWhereTheScheduleIsInterleaved) {
+  samples::FixedCost cost;
+  cost.gemm_s = 1e-3;
+  cost.collective_s = 4e-4;
+  model_ = samples::expert_model();
+  framework_.hidden_cost_fraction = 0.25;
+  const auto exposed_s = [&](int vpp, bool overlaps) {
+    framework_.overlap_ep_interleaved = overlaps;
+    ParallelPlan plan;
+    plan.pp = plan.dp = plan.ep = 2;
+    plan.vpp = vpp;
+    plan.schedule = static_cast<std::uint8_t>(default_schedule(vpp));
+    const Job job{&model_, &cluster_, samples::training()};
+    const StepReport report =
+        StepModel(job, cost, std::span(&framework_, 1), {RecomputePolicy{}}).explain(plan);
+    EXPECT_NEAR(report.time.cost.total_s(), report.time.step_time_s, 1e-12);
+    return report.time.cost[CostKind::ep];
+  };
+  EXPECT_GT(exposed_s(2, false), 0);
+  EXPECT_NEAR(exposed_s(2, true), 0.25 * exposed_s(2, false), 1e-12);
+  EXPECT_DOUBLE_EQ(exposed_s(1, true), exposed_s(1, false));
 }
 
 TEST_F(CollectiveSurroundings, WithoutAMasterCopyTheOptimizerReadsTheParameterItself) {

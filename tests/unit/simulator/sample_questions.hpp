@@ -106,7 +106,7 @@ inline FrameworkTraits plain_framework() {
 /// Seconds fixed by hand: each kernel of a class, each collective.
 class FixedCost final : public CostModel {
  public:
-  double gemm_s = 0, attention_s = 0, bandwidth_s = 0, collective_s = 0;
+  double gemm_s = 0, attention_s = 0, bandwidth_s = 0, collective_s = 0, per_byte_s = 0;
 
   [[nodiscard]] std::string name() const override { return "fixed"; }
   [[nodiscard]] std::string body_json() const override { return "{}"; }
@@ -118,9 +118,10 @@ class FixedCost final : public CostModel {
     }
     return {bandwidth_s, 0.3, Basis::measured};
   }
-  [[nodiscard]] Estimate collective_cost(const Collective& /*collective*/,
+  [[nodiscard]] Estimate collective_cost(const Collective& collective,
                                          const GroupPlacement& placement) const override {
-    return {placement.size > 1 ? collective_s : 0, 0.4, Basis::measured};
+    const double time_s = collective_s + per_byte_s * collective.size.value;
+    return {placement.size > 1 ? time_s : 0, 0.4, Basis::measured};
   }
 };
 

@@ -144,6 +144,34 @@ TEST_F(UnitCosting, ElementwiseTrafficScalesElementwiseKernelsOnly) {
   EXPECT_DOUBLE_EQ(unit.forward[CostKind::gemm], 1e-3);
 }
 
+TEST_F(UnitCosting, WhatStandsBetweenExpertGemmsHasItsOwnTraffic) {
+  models::RankGraph graph = small_graph();
+  for (Operator& op : graph.operators) {
+    if (op.part == Part::activation) op.part = Part::expert_activation;
+  }
+  framework_.elementwise_traffic = 2;
+  context_.expert_traffic = 5;
+  EXPECT_DOUBLE_EQ(costed(graph).forward[CostKind::elementwise], 5e-4);
+  EXPECT_DOUBLE_EQ(costed(small_graph()).forward[CostKind::elementwise], 2e-4);
+}
+
+// Oracle: of 4 destinations chosen at random, 4 (1 - (3/4)^4) nodes of four are occupied.
+TEST_F(UnitCosting, OneCopyOfATokenGoesToEachNode) {
+  cost_.collective_s = 0;
+  cost_.per_byte_s = 1;
+  models::RankGraph graph = small_graph();
+  Collective tokens{CollectiveKind::all_to_all, ParallelGroup::ep, Bytes{300}, 4, 3};
+  const auto exchanged = [&](GroupPlacement placement) {
+    context_.groups.fill(placement);
+    graph.collectives = {{tokens, Pass::forward, Part::permute, {}, Pass::wgrad, 1}};
+    return costed(graph).forward[CostKind::ep];
+  };
+  EXPECT_DOUBLE_EQ(exchanged({32, 32, 1}), 300) << "one node: a copy to each rank";
+  EXPECT_DOUBLE_EQ(exchanged({32, 8, 1}), 100 * 4 * (1 - std::pow(0.75, 4)));
+  tokens.fan_out = 0;
+  EXPECT_DOUBLE_EQ(exchanged({32, 8, 1}), 300);
+}
+
 TEST_F(UnitCosting, HostThatLaunchesInTimeCostsLittle) {
   framework_.host_time_per_kernel_s = 1e-5;  // two launches: 20 us beside 1.1 ms
   const UnitCost unit = costed(small_graph());
