@@ -67,8 +67,19 @@ void add_experts(const MegatronLayers& layers, const models::ModelSpec& spec, Se
   } else if (moe.top_k == 1) {
     model.add("moe_router_pre_softmax", true);
   }
-  model.add("moe_token_dispatcher_type", "alltoall");
   model.add("moe_grouped_gemm", true);
+}
+
+/// How the framework dispatches tokens and runs their experts.
+void add_expert_traits(const ParallelPlan& plan, const FrameworkTraits& traits, Section& model) {
+  const bool by_rank = traits.token_dispatcher == models::TokenDispatcher::by_rank;
+  model.add("moe_token_dispatcher_type", by_rank ? "flex" : "alltoall");
+  if (by_rank) model.add("moe_flex_dispatcher_backend", "deepep");
+  if (traits.overlap_ep_interleaved && plan.vpp > 1 && plan.ep > 1)
+    model.add("overlap_moe_expert_parallel_comm", true);
+  const auto& fused = traits.fused_expert_precisions;
+  if (std::find(fused.begin(), fused.end(), plan.precision) != fused.end())
+    model.add("use_transformer_engine_op_fuser", true);
 }
 
 void add_model(const Scenario& scenario, Refusals& refusals, Section& model) {
@@ -122,7 +133,10 @@ void add_degrees(const ParallelPlan& plan, const Scenario& scenario, Section& mo
   }
   model.add("context_parallel_size", plan.cp);
   model.add("expert_model_parallel_size", plan.ep);
-  if (has_experts(scenario.model)) model.add("expert_tensor_parallel_size", plan.etp);
+  if (has_experts(scenario.model)) {
+    model.add("expert_tensor_parallel_size", plan.etp);
+    add_expert_traits(plan, scenario.frameworks[plan.framework], model);
+  }
 }
 
 /// Names of training/mixed_precision.py.

@@ -111,7 +111,21 @@ class JobReader {
     t.optimizer_instances =
         static_cast<int>(arguments_.count("num-distributed-optimizer-instances", 1));
     read_kernels(local, t);
+    read_experts(t);
     read_gradients(sharded, t);
+  }
+
+  void read_experts(FrameworkTraits& t) {
+    const auto kind =
+        arguments_.one_of("moe-token-dispatcher-type", {"allgather", "alltoall", "flex"}, 0);
+    if (kind == 0 && arguments_.has("moe-token-dispatcher-type"))
+      job_.notices.emplace_back("--moe-token-dispatcher-type allgather is modelled as alltoall");
+    t.token_dispatcher = kind == 2 || arguments_.has("moe-enable-deepep")
+                             ? models::TokenDispatcher::by_rank
+                             : models::TokenDispatcher::by_expert;
+    t.overlap_ep_interleaved = arguments_.has("overlap-moe-expert-parallel-comm");
+    if (arguments_.has("use-transformer-engine-op-fuser"))
+      t.fused_expert_precisions = {Precision::mxfp8};
   }
 
   void read_kernels(bool local, FrameworkTraits& t) {

@@ -177,6 +177,23 @@ TEST(MegatronJob, SwitchesBecomePolicies) {
   EXPECT_DOUBLE_EQ(job.training.hidden_dropout, 0);
 }
 
+TEST(MegatronJob, DispatchersOfTokensAreRead) {
+  const auto traits = [](const std::string& arguments) {
+    return good("--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 2 " + arguments)
+        .framework;
+  };
+  using models::TokenDispatcher;
+  EXPECT_EQ(traits("--moe-token-dispatcher-type alltoall").token_dispatcher,
+            TokenDispatcher::by_expert);
+  const auto flex = traits(
+      "--moe-token-dispatcher-type flex --overlap-moe-expert-parallel-comm "
+      "--use-transformer-engine-op-fuser");
+  EXPECT_EQ(flex.token_dispatcher, TokenDispatcher::by_rank);
+  EXPECT_TRUE(flex.overlap_ep_interleaved);
+  EXPECT_THAT(flex.fused_expert_precisions, testing::ElementsAre(simulator::Precision::mxfp8));
+  EXPECT_TRUE(traits("").fused_expert_precisions.empty());
+}
+
 TEST(MegatronJob, UnknownAndUnmodelledArgumentsAreTold) {
   const ImportedJob job = good("--tp-comm-overlap --lr 1e-4 --microbatch-size 2");
   EXPECT_THAT(job.notices, Contains(HasSubstr("--tp-comm-overlap is not modelled")));
