@@ -107,9 +107,11 @@ ZeroStage zero_of(RunRow& row, const simulator::FrameworkTraits& framework, int 
 /// (torch.distributed.fsdp, _init_intra_and_inter_node_groups).
 int replicas_of(RunRow& row, const ClusterSpec& cluster, const ParallelPlan& plan,
                 std::vector<std::string>& assumptions) {
-  if (row.text("fsdp") != "hybrid" || plan.dp % cluster.nodes != 0 || cluster.nodes == 1) return 1;
-  assumptions.push_back(fmt::format("replicas not stated: one per node, {}", cluster.nodes));
-  return cluster.nodes;
+  const int ranks = plan.tp * plan.cp * plan.dp, per_node = cluster.devices_per_node;
+  if (row.text("fsdp") != "hybrid" || ranks % per_node != 0) return 1;
+  const int replicas = ranks / per_node;
+  assumptions.push_back(fmt::format("replicas not stated: one per node, {}", replicas));
+  return replicas;
 }
 
 /// What tables of runs call schedules. ZB-1p and ZB-2p are searched for by their authors under the
