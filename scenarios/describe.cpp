@@ -19,6 +19,7 @@ Json describe(const ParallelPlan& plan, std::string_view framework) {
               {"ep", plan.ep},
               {"etp", plan.etp},
               {"sequence_parallel", plan.sequence_parallel},
+              {"dp_replicate", plan.dp_replicate},
               {"zero", number(plan.zero)},
               {"micro_batch", plan.micro_batch},
               {"recompute", to_text(plan.recompute)},
@@ -121,10 +122,12 @@ Json describe(const NearestFit& nearest, const Study& study) {
 }
 
 std::string plan_key(const ParallelPlan& plan, const Study& study) {
-  return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{} mbs{} {} {}",
+  const std::string replicas =
+      plan.dp_replicate > 1 ? fmt::format(" replicas{}", plan.dp_replicate) : std::string();
+  return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{}{} mbs{} {} {}",
                      study.model().frameworks()[plan.framework].name, name(plan.precision), plan.tp,
                      plan.pp, plan.vpp, plan.dp, plan.cp, plan.ep, plan.etp,
-                     plan.sequence_parallel ? 1 : 0, number(plan.zero), plan.micro_batch,
+                     plan.sequence_parallel ? 1 : 0, number(plan.zero), replicas, plan.micro_batch,
                      schedules()[plan.schedule]->name, to_text(plan.recompute));
 }
 

@@ -30,6 +30,8 @@ std::span<const Option> options() {
       Option{"--etp", "search.etp", numbers, "tensor parallel degrees inside an expert"},
       Option{"--micro-batch", "search.micro_batch", numbers, "sequences per micro-batch"},
       Option{"--sequence-parallel", "search.sequence_parallel", flags, "true, false"},
+      Option{"--dp-replicate", "search.dp_replicate", numbers,
+             "copies of the sharded states (HSDP, optimizer instances); auto: one per node"},
       Option{"--zero", "search.zero", numbers,
              "ZeRO stages 0-3 (1: distributed optimizer, 3: FSDP)"},
       Option{"--recompute", "search.recompute", texts,

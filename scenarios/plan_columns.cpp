@@ -60,6 +60,7 @@ PlanColumns columns_of(std::span<const ScoredPlan> plans, const StepModel& model
     c.ep.push_back(p.ep);
     c.etp.push_back(p.etp);
     c.micro_batch.push_back(p.micro_batch);
+    c.dp_replicate.push_back(p.dp_replicate);
     c.zero.push_back(number(p.zero));
     c.recompute.push_back(recompute_code(p.recompute, model));
     c.precision.push_back(static_cast<std::int32_t>(p.precision));

@@ -13,7 +13,7 @@ namespace foreplan::scenarios {
 /// One value per plan in every column. Four are codes: positions in the lists of PlanNames.
 struct PlanColumns {
   std::vector<std::uint64_t> index;  ///< place in the enumeration
-  std::vector<std::int32_t> gpus, tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero;
+  std::vector<std::int32_t> gpus, tp, pp, vpp, dp, cp, ep, etp, micro_batch, dp_replicate, zero;
   std::vector<std::int32_t> recompute, precision, schedule, framework;  ///< codes
   std::vector<std::uint8_t> sequence_parallel, fits;                    ///< 0 or 1
   std::vector<double> step_time_s, peak_memory_bytes;
@@ -32,6 +32,7 @@ struct PlanColumns {
     column("ep", c.ep);
     column("etp", c.etp);
     column("sequence_parallel", c.sequence_parallel);
+    column("dp_replicate", c.dp_replicate);
     column("zero", c.zero);
     column("micro_batch", c.micro_batch);
     column("recompute", c.recompute);

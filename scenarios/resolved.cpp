@@ -125,20 +125,26 @@ Json describe_space(const SearchSpace& space) {
   for (const auto p : space.precision) precision.push_back(name(p));
   for (const int s : space.schedules)
     schedule.push_back(schedules()[static_cast<std::size_t>(s)]->name);
-  return Json{{"gpus", space.gpus},
-              {"tp", space.tp},
-              {"pp", space.pp},
-              {"vpp", space.vpp},
-              {"cp", space.cp},
-              {"ep", space.ep},
-              {"etp", space.etp},
-              {"micro_batch", space.micro_batch},
-              {"sequence_parallel", space.sequence_parallel},
-              {"zero", zero},
-              {"recompute", recompute},
-              {"every_full_depth", space.every_full_depth},
-              {"precision", precision},
-              {"schedule", schedule}};
+  Json out{{"gpus", space.gpus},
+           {"tp", space.tp},
+           {"pp", space.pp},
+           {"vpp", space.vpp},
+           {"cp", space.cp},
+           {"ep", space.ep},
+           {"etp", space.etp},
+           {"micro_batch", space.micro_batch},
+           {"sequence_parallel", space.sequence_parallel},
+           {"zero", zero},
+           {"recompute", recompute},
+           {"every_full_depth", space.every_full_depth},
+           {"precision", precision},
+           {"schedule", schedule}};
+  // Left out where it is the default: questions that were stored before it existed stay the same.
+  if (space.dp_replicate != SearchSpace{}.dp_replicate) {
+    for (const int replicas : space.dp_replicate)
+      out["dp_replicate"].push_back(replicas == kReplicaPerDomain ? Json("auto") : Json(replicas));
+  }
+  return out;
 }
 
 }  // namespace

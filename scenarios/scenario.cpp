@@ -31,10 +31,10 @@ void check_keys(const Node& root) {
   section("training", {"sequence_length", "global_batch", "hidden_dropout", "attention_dropout",
                        "expert_imbalance"});
   section("search", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch",
-                     "sequence_parallel", "zero", "recompute", "schedule"});
+                     "sequence_parallel", "dp_replicate", "zero", "recompute", "schedule"});
   section("constraints", {"memory_headroom"});
   section("plan", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel",
-                   "zero", "recompute", "schedule"});
+                   "dp_replicate", "zero", "recompute", "schedule"});
 }
 
 /// The text of a scalar; empty, with one mistake recorded, for anything else.
@@ -170,6 +170,28 @@ void read_integers(const Layers& layers, const std::string& path, std::int64_t h
     add_distinct(out, static_cast<int>(item.integer(1, high)));
 }
 
+/// Numbers of replicas, and "auto" for one per scale-up domain.
+void read_replicas(const Layers& layers, const std::string& path, bool one_plan,
+                   SearchSpace& space) {
+  const auto node = layers.find(path);
+  if (!node) return;
+  constexpr std::int64_t kMostReplicas = 65536;
+  space.dp_replicate.clear();
+  for (const Node& item : values_of(*node)) {
+    if (item.is_number()) {
+      add_distinct(space.dp_replicate, static_cast<int>(item.integer(1, kMostReplicas)));
+      continue;
+    }
+    const auto text = text_of(item);
+    if (!text) continue;
+    if (*text != "auto" || one_plan) {
+      item.error(fmt::format("{} is no number of replicas{}", in_quotes(*text),
+                             one_plan ? "; one plan needs one" : ", nor auto"));
+    }
+    add_distinct(space.dp_replicate, one_plan ? 1 : kReplicaPerDomain);
+  }
+}
+
 void read_policies(Layers& layers, const std::string& path, SearchSpace& space) {
   const auto node = layers.find(path);
   if (!node) return;
@@ -207,6 +229,7 @@ void read_space(Layers& layers, const std::string& section, Scenario& scenario) 
     space.sequence_parallel.clear();
     for (const Node& item : values_of(*node)) add_distinct(space.sequence_parallel, item.boolean());
   }
+  read_replicas(layers, at("dp_replicate"), section == "plan", space);
   if (const auto node = layers.find(at("zero"))) {
     space.zero.clear();
     for (const Node& item : values_of(*node))
@@ -253,6 +276,7 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   plan.etp = single(space.etp, "etp", 1);
   plan.micro_batch = single(space.micro_batch, "micro_batch", 1);
   plan.sequence_parallel = single(space.sequence_parallel, "sequence_parallel", plan.tp > 1);
+  plan.dp_replicate = single(space.dp_replicate, "dp_replicate", 1);
   plan.zero = single(space.zero, "zero", scenario.frameworks.front().zero_stages.back());
   plan.recompute = single(space.recompute, "recompute", RecomputePolicy{});
   plan.schedule =

@@ -22,6 +22,7 @@ ParallelPlan plan_of(const json& in) {
   in.at("ep").get_to(out.ep);
   in.at("etp").get_to(out.etp);
   in.at("sequence_parallel").get_to(out.sequence_parallel);
+  out.dp_replicate = in.value("dp_replicate", 1);  // plans of older releases have none
   out.zero = static_cast<ZeroStage>(in.at("zero").get<int>());
   in.at("micro_batch").get_to(out.micro_batch);
   const std::string recompute = in.at("recompute"), precision = in.at("precision"),

@@ -102,7 +102,7 @@ double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(a
 double distance(const ParallelPlan& a, const ParallelPlan& b) {
   double d = doublings(a.tp, b.tp) + doublings(a.pp, b.pp) + doublings(a.vpp, b.vpp) +
              doublings(a.cp, b.cp) + doublings(a.ep, b.ep) + doublings(a.etp, b.etp) +
-             doublings(a.micro_batch, b.micro_batch);
+             doublings(a.micro_batch, b.micro_batch) + doublings(a.dp_replicate, b.dp_replicate);
   if (a.zero != b.zero) d += 0.5;
   if (a.sequence_parallel != b.sequence_parallel) d += 0.5;
   if (!(a.recompute == b.recompute)) d += 0.5;

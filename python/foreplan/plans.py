@@ -37,6 +37,9 @@ class Plan(Record):
     precision: str
     schedule: str
     framework: str
+    dp_replicate: int = 1
+    """copies of what ``zero`` shares out (HSDP, optimizer instances), 1: shared out over all data parallel ranks; stored
+    plans of older releases do not say it"""
 
 
 @dataclass(frozen=True)

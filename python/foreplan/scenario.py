@@ -10,6 +10,7 @@ from typing import Any, Union
 from . import _native
 
 Degrees = Union[int, Sequence[int]]
+Replicas = Union[int, str, Sequence[Union[int, str]]]
 Names = Union[str, Sequence[str]]
 Flags = Union[bool, Sequence[bool]]
 
@@ -59,6 +60,7 @@ class Scenario:
         etp: Degrees | None = None,
         micro_batch: Degrees | None = None,
         sequence_parallel: Flags | None = None,
+        dp_replicate: Replicas | None = None,
         zero: Degrees | None = None,
         recompute: Names | None = None,
         schedule: Names | None = None,

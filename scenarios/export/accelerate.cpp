@@ -11,14 +11,10 @@ namespace {
 
 using namespace simulator;
 
-void refuse(const ParallelPlan& plan, const FrameworkTraits& traits, Refusals& refusals) {
+void refuse(const ParallelPlan& plan, Refusals& refusals) {
   refusals.lacks(plan.sequence_parallel, "sequence_parallel",
                  "sequence parallelism of tensor-parallel ranks");
-  if (plan.dp % traits.optimizer_instances != 0) {
-    refusals.add("dp", fmt::format("{} replicas do not divide the data-parallel degree {}",
-                                   traits.optimizer_instances, plan.dp));
-  }
-  if (plan.dp / traits.optimizer_instances * plan.cp == 1) {
+  if (plan.dp_shard() * plan.cp == 1) {
     refusals.add("dp",
                  "Accelerate: the parallelism config has no dimension for FSDP to shard "
                  "across (dp and cp are both 1)");
@@ -63,13 +59,12 @@ std::string precision_text(Precision precision) {
 
 /// HSDP, tensor and context parallelism; plain FSDP needs no section.
 std::string parallelism_text(const ParallelPlan& plan, const FrameworkTraits& traits) {
-  const int replicas = traits.optimizer_instances;
-  if (replicas == 1 && plan.tp == 1 && plan.cp == 1) return {};
+  if (plan.dp_replicate == 1 && plan.tp == 1 && plan.cp == 1) return {};
   std::string text = fmt::format(
       "parallelism_config:\n"
       "  parallelism_config_dp_replicate_size: {}\n  parallelism_config_dp_shard_size: {}\n"
       "  parallelism_config_tp_size: {}\n  parallelism_config_cp_size: {}\n",
-      replicas, plan.dp / replicas, plan.tp, plan.cp);
+      plan.dp_replicate, plan.dp_shard(), plan.tp, plan.cp);
   if (plan.cp > 1) {
     const bool ring = traits.context_parallel == models::ContextParallelKind::ring;
     text +=
@@ -81,7 +76,7 @@ std::string parallelism_text(const ParallelPlan& plan, const FrameworkTraits& tr
 Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
   const FrameworkTraits& traits = scenario.frameworks[plan.framework];
   Refusals refusals("Accelerate");
-  refuse(plan, traits, refusals);
+  refuse(plan, refusals);
   if (!refusals.empty()) return fail(refusals.take());
   const int per_node = std::min(plan.world_size(), scenario.cluster.devices_per_node);
   const int machines = (plan.world_size() + per_node - 1) / per_node;

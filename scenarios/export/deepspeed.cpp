@@ -13,7 +13,6 @@ using namespace simulator;
 using Json = nlohmann::ordered_json;
 
 void refuse(const ParallelPlan& plan, const Scenario& scenario, Refusals& refusals) {
-  const FrameworkTraits& traits = scenario.frameworks[plan.framework];
   if (plan.pp > 1) {
     refusals.add("pp",
                  "DeepSpeed builds pipelines in the program (PipelineModule), its "
@@ -21,7 +20,7 @@ void refuse(const ParallelPlan& plan, const Scenario& scenario, Refusals& refusa
   }
   refusals.lacks(plan.sequence_parallel, "sequence_parallel",
                  "sequence parallelism of tensor-parallel ranks (AutoTP)");
-  refusals.lacks(traits.optimizer_instances > 1, "replicas", "hybrid sharding since MiCS left it");
+  refusals.lacks(plan.dp_replicate > 1, "dp_replicate", "hybrid sharding since MiCS left it");
   refusals.lacks(models::is_fp8(simulator::traits(plan.precision).gemm), "precision",
                  "FP8 or FP4 in its configuration");
   if (plan.recompute.granularity == RecomputeGranularity::selective ||

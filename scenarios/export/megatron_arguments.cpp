@@ -87,7 +87,7 @@ void add_precision(Precision precision, MegatronArguments& out) {
 }
 
 void add_sharding(const ParallelPlan& plan, const FrameworkTraits& framework,
-                  MegatronArguments& out) {
+                  MegatronArguments& out, Refusals& refusals) {
   static constexpr std::string_view kStrategies[] = {"no_shard", "optim", "optim_grads",
                                                      "optim_grads_params"};
   const bool fsdp = framework.name == "megatron-fsdp";
@@ -97,12 +97,14 @@ void add_sharding(const ParallelPlan& plan, const FrameworkTraits& framework,
                               kStrategies[static_cast<std::size_t>(plan.zero)]));
     // The one checkpoint format that Megatron-FSDP accepts.
     out.emplace_back("--ckpt-format fsdp_dtensor");
+    // mcore_fsdp_adapter.py makes the experts' own mesh without instances alone.
+    refusals.lacks(plan.dp_replicate > 1 && plan.ep > 1, "dp_replicate",
+                   "instances of Megatron-FSDP together with expert parallelism");
   }
   if (plan.zero == ZeroStage::replicated) return;
   out.emplace_back("--use-distributed-optimizer");
-  if (framework.optimizer_instances > 1) {
-    out.push_back(
-        fmt::format("--num-distributed-optimizer-instances {}", framework.optimizer_instances));
+  if (plan.dp_replicate > 1) {
+    out.push_back(fmt::format("--num-distributed-optimizer-instances {}", plan.dp_replicate));
   }
 }
 
@@ -152,7 +154,7 @@ MegatronArguments megatron_plan_arguments(const ParallelPlan& plan, const Scenar
   const FrameworkTraits& framework = s.frameworks[plan.framework];
   MegatronArguments out;
   add_degrees(plan, s, out);
-  add_sharding(plan, framework, out);
+  add_sharding(plan, framework, out, refusals);
   if (framework.overlap_grad_reduce) out.emplace_back("--overlap-grad-reduce");
   if (framework.overlap_param_gather && framework.overlap_grad_reduce &&
       plan.zero != ZeroStage::replicated) {

@@ -164,8 +164,7 @@ std::string ddp_text(const ParallelPlan& plan, const FrameworkTraits& traits) {
   ddp.add("overlap_param_gather",
           traits.overlap_param_gather && traits.overlap_grad_reduce && sharded);
   ddp.add("grad_reduce_in_fp32", traits.states.gradient_bytes > 2);
-  if (traits.optimizer_instances > 1)
-    ddp.add("num_distributed_optimizer_instances", traits.optimizer_instances);
+  if (plan.dp_replicate > 1) ddp.add("num_distributed_optimizer_instances", plan.dp_replicate);
   if (traits.name == "megatron-fsdp") {
     ddp.add("use_megatron_fsdp", true);
     ddp.add("data_parallel_sharding_strategy", kStrategies[static_cast<std::size_t>(plan.zero)]);

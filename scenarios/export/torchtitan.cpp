@@ -136,13 +136,8 @@ class TorchtitanWriter {
     if (plan_.tp > 1 && !plan_.sequence_parallel) {
       refusals_.lacks(true, "sequence_parallel", "tensor parallelism without it");
     }
-    const int replicas = traits_.optimizer_instances;
-    if (plan_.dp % replicas != 0) {
-      refusals_.add("dp", fmt::format("{} replicas do not divide the data-parallel degree {}",
-                                      replicas, plan_.dp));
-    }
-    add(kSection, "data_parallel_replicate_degree", replicas);
-    add(kSection, "data_parallel_shard_degree", plan_.dp / replicas);
+    add(kSection, "data_parallel_replicate_degree", plan_.dp_replicate);
+    add(kSection, "data_parallel_shard_degree", plan_.dp_shard());
     add(kSection, "fsdp_reshard_after_forward",
         plan_.zero == ZeroStage::parameters ? "always" : "never");
     add(kSection, "tensor_parallel_degree", plan_.tp);

@@ -134,7 +134,7 @@ class AccelerateReader {
       open_.error("leaves FSDP nothing to shard across: dp_shard_size and cp_size are both 1",
                   place("parallelism_config"));
     }
-    job_.framework.optimizer_instances = replicas;
+    plan.dp_replicate = replicas;
   }
 
   /// FSDP 1 has strategies by name or number, FSDP 2 a flag.
@@ -166,7 +166,7 @@ class AccelerateReader {
     }
     job_.plan.zero = index == 0 || index == 3 ? ZeroStage::parameters : ZeroStage::gradients;
     // A replica is a node.
-    if (index >= 3) job_.framework.optimizer_instances = number_setting(root_, "num_machines", 1);
+    if (index >= 3) job_.plan.dp_replicate = number_setting(root_, "num_machines", 1);
   }
 
   void read_precision() {

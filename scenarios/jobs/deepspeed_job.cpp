@@ -50,6 +50,7 @@ class DeepspeedReader {
     read_model();
     read_degrees();
     read_zero();
+    read_mics();
     read_batch();
     read_rest();
     return std::move(job_);
@@ -131,6 +132,28 @@ class DeepspeedReader {
     if (text_setting(config_, "data_types.grad_accum_dtype", "bf16") == "fp32") {
       job_.framework.states.gradient_bytes = 4;
     }
+  }
+
+  /// MiCS of DeepSpeed 0.17: copies of ZeRO-3's states in groups of this size, whose gradients
+  /// are added up after each reduce-scatter (runtime/zero/mics.py, partition_grads).
+  void read_mics() {
+    constexpr std::string_view kShards = "zero_optimization.mics_shard_size";
+    const auto node = setting(config_, kShards);
+    const int shards = node ? static_cast<int>(node->integer(-1, 1'000'000'000)) : -1;
+    if (shards <= 0) return;  // none asked for
+    const int dp = job_.plan.dp;
+    if (job_.plan.zero != ZeroStage::parameters || dp % shards != 0) {
+      open_.error(
+          fmt::format("needs ZeRO-3 and a data-parallel degree that it divides, not ZeRO-{} "
+                      "over {} ranks",
+                      simulator::number(job_.plan.zero), dp),
+          place(kShards));
+      return;
+    }
+    job_.plan.dp_replicate = dp / shards;
+    job_.framework.replica_reduction = simulator::ReplicaReduction::in_line;
+    job_.notices.emplace_back(
+        "mics_shard_size is modelled with an all-reduce after every micro-batch, not one per step");
   }
 
   /// Of train batch = micro-batch x accumulation x DP two are needed; one alone means an

@@ -67,6 +67,8 @@ constexpr auto kDeepspeed = std::to_array<Setting>({
     {"zero_optimization.allgather_partitions", neutral, ""},
     {"zero_optimization.contiguous_gradients", neutral, ""},
     {"zero_optimization.cpu_offload", ignored, "optimizer state in host memory"},
+    {"zero_optimization.mics_hierarchical_params_gather", ignored, "gathers in two steps"},
+    {"zero_optimization.mics_shard_size", read, ""},
     {"zero_optimization.offload_optimizer.*", ignored, "optimizer state in host memory"},
     {"zero_optimization.offload_param.*", ignored, "parameters in host memory"},
     {"zero_optimization.overlap_comm", read, ""},

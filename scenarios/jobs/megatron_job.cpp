@@ -108,8 +108,6 @@ class JobReader {
     t.gradient_sink = fuses ? models::GradientSink::in_gemm : models::GradientSink::own_kernel;
     t.dummy_weight_gradients = !local && fuses;
     t.attention_mask_tensor = !arguments_.has("no-create-attention-mask-in-dataloader");
-    t.optimizer_instances =
-        static_cast<int>(arguments_.count("num-distributed-optimizer-instances", 1));
     read_kernels(local, t);
     read_experts(t);
     read_gradients(sharded, t);
@@ -187,6 +185,25 @@ class JobReader {
       plan.dp = static_cast<int>(devices_ / ranks);
     }
     plan.zero = zero_stage();
+    read_instances();
+  }
+
+  /// An instance of the distributed optimizer is a copy of the states.
+  void read_instances() {
+    ParallelPlan& plan = job_.plan;
+    constexpr std::string_view kArgument = "num-distributed-optimizer-instances";
+    const int instances = degree(kArgument);
+    if (plan.dp % instances != 0) {
+      arguments_.error(kArgument, fmt::format("{} instances do not divide the data-parallel degree "
+                                              "{}",
+                                              instances, plan.dp));
+    } else if (instances > 1 && plan.zero == ZeroStage::replicated) {
+      arguments_.error(kArgument,
+                       "Partial DistOpt cannot be used without DistOpt "
+                       "(--use-distributed-optimizer)");
+    } else {
+      plan.dp_replicate = instances;
+    }
   }
 
   ZeroStage zero_stage() {

@@ -127,7 +127,7 @@ class TorchtitanReader {
                       replicas, shards, plan.dp, open_.devices()),
           place("parallelism.data_parallel_shard_degree"));
     }
-    job_.framework.optimizer_instances = replicas;
+    plan.dp_replicate = replicas;
     if (replicas > 1 && plan.dp * plan.cp == replicas) {
       open_.error("is not modelled for torchtitan: replicas without shards (DDP)",
                   place("parallelism.data_parallel_replicate_degree"));

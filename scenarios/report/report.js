@@ -39,9 +39,9 @@ function planSection() {
   }
   byId("plan-text").textContent = b.text;
   const words = {gpus: "GPUs", tp: "TP", pp: "PP", vpp: "VPP", dp: "DP", cp: "CP", ep: "EP", etp: "ETP", zero: "ZeRO",
-    micro_batch: "micro-batch", sequence_parallel: "SP"};
+    dp_replicate: "replicas", micro_batch: "micro-batch", sequence_parallel: "SP"};
   for (const [name, value] of Object.entries(plan)) {
-    if (["vpp", "cp", "ep", "etp"].includes(name) && value === 1) continue;
+    if (["vpp", "cp", "ep", "etp", "dp_replicate"].includes(name) && value === 1) continue;
     const item = put(byId("degrees"), "li", {}, `${words[name] ?? name} `);
     put(item, "b", {}, value === true ? "yes" : value === false ? "no" : String(value));
   }

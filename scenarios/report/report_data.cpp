@@ -71,7 +71,11 @@ class PlanTable {
            std::optional<int> rank, bool on_front) {
     Json row = Json::array(
         {label, step_time_s, peak_bytes, rank ? Json(*rank) : Json(nullptr), on_front ? 1 : 0});
-    for (const std::string_view field : kFields) row.push_back(plan.at(std::string(field)));
+    for (const std::string_view field : kFields) {
+      // Stored plans of older releases have no replicas.
+      const bool older = field == "dp_replicate" && !plan.contains("dp_replicate");
+      row.push_back(older ? Json(1) : plan.at(std::string(field)));
+    }
     rows_.push_back(std::move(row));
   }
   [[nodiscard]] Json take() {
@@ -81,21 +85,10 @@ class PlanTable {
   }
 
  private:
-  static constexpr std::array<std::string_view, 15> kFields = {"gpus",
-                                                               "tp",
-                                                               "pp",
-                                                               "vpp",
-                                                               "dp",
-                                                               "cp",
-                                                               "ep",
-                                                               "etp",
-                                                               "zero",
-                                                               "micro_batch",
-                                                               "sequence_parallel",
-                                                               "recompute",
-                                                               "precision",
-                                                               "schedule",
-                                                               "framework"};
+  static constexpr std::array<std::string_view, 16> kFields = {
+      "gpus",      "tp",        "pp",           "vpp",      "dp",          "cp",
+      "ep",        "etp",       "dp_replicate", "zero",     "micro_batch", "sequence_parallel",
+      "recompute", "precision", "schedule",     "framework"};
   Json rows_ = Json::array();
 };
 

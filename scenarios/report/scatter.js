@@ -23,7 +23,7 @@ function planScatter(plans) {
 
   function makeFilters() {
     const words = {gpus: "GPUs", tp: "TP", pp: "PP", vpp: "VPP", dp: "DP", cp: "CP", ep: "EP", etp: "ETP",
-      zero: "ZeRO stage", micro_batch: "micro-batch", sequence_parallel: "sequence parallel"};
+      dp_replicate: "replicas", zero: "ZeRO stage", micro_batch: "micro-batch", sequence_parallel: "sequence parallel"};
     for (const name of plans.columns.slice(plans.columns.indexOf("gpus"))) {
       const values = [...new Set(plans.rows.map((row) => value(row, name)))];
       if (values.length < 2) continue;

@@ -67,6 +67,7 @@ OptionList options_of(const Json& question) {
       std::pair{"--schedule", "schedule"},
   };
   for (const auto& [flag, key] : kLists) out.add(flag, search.at(key));
+  if (search.contains("dp_replicate")) out.add("--dp-replicate", search.at("dp_replicate"));
   // Every depth of full recomputation is what no list can say: the default.
   if (!search.at("every_full_depth").get<bool>()) out.add("--recompute", search.at("recompute"));
   out.add("--headroom", percent(question.at("memory_headroom_fraction")));

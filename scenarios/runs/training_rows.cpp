@@ -103,6 +103,17 @@ ZeroStage zero_of(RunRow& row, const simulator::FrameworkTraits& framework, int 
   return shards == 1 && !has ? known.front() : stage;
 }
 
+/// Copies of the states: torch's HYBRID_SHARD keeps one per node where it is told nothing else
+/// (torch.distributed.fsdp, _init_intra_and_inter_node_groups).
+int replicas_of(RunRow& row, const ClusterSpec& cluster, const ParallelPlan& plan,
+                std::vector<std::string>& assumptions) {
+  const int ranks = plan.tp * plan.cp * plan.dp, per_node = cluster.devices_per_node;
+  if (row.text("fsdp") != "hybrid" || ranks % per_node != 0) return 1;
+  const int replicas = ranks / per_node;
+  assumptions.push_back(fmt::format("replicas not stated: one per node, {}", replicas));
+  return replicas;
+}
+
 /// What tables of runs call schedules. ZB-1p and ZB-2p are searched for by their authors under the
 /// memory of ZB-H1 and ZB-H2, and come out as those where the three parts of a layer's work take
 /// about equally long (Qi et al. 2024, section 5).
@@ -179,6 +190,7 @@ class RowReader {
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
+    plan->dp_replicate = replicas_of(row_, s.cluster, *plan, run.assumptions);
     if (framework->splits_experts_unasked)
       settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
     auto schedule = schedule_named_in(row_.text("framework"), *plan);

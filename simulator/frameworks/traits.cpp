@@ -140,6 +140,10 @@ void read_parallelism(const TraitReader& read, FrameworkTraits& traits) {
   }
   traits.max_zero_with_pipeline =
       static_cast<ZeroStage>(read.value("max_zero_with_pipeline").integer(0, 3));
+  if (const auto replicas = read.optional_value("replica_reduction")) {
+    traits.replica_reduction =
+        static_cast<ReplicaReduction>(replicas->one_of({"none", "in_line", "own_stream"}));
+  }
   if (const auto modules = read.optional_value("recompute_modules")) {
     read_recompute_modules(*modules, traits);
   }
@@ -210,6 +214,7 @@ void check_keys(const Node& root) {
              "expert_parallel",
              "zero_stages",
              "max_zero_with_pipeline",
+             "replica_reduction",
              "recompute_modules",
              "overlap_grad_reduce",
              "overlap_param_gather",
@@ -339,6 +344,10 @@ bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
     return true;
   }
   if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) return true;
+  if (plan.dp_replicate > 1 &&
+      (plan.zero == ZeroStage::replicated || traits.replica_reduction == ReplicaReduction::none)) {
+    return true;
+  }
   return std::find(traits.zero_stages.begin(), traits.zero_stages.end(), plan.zero) ==
          traits.zero_stages.end();
 }
@@ -362,6 +371,14 @@ std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan,
   if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) {
     return fmt::format("{} allows at most ZeRO-{} with pipeline parallelism, the plan has ZeRO-{}",
                        traits.name, number(traits.max_zero_with_pipeline), number(plan.zero));
+  }
+  if (plan.dp_replicate > 1 && traits.replica_reduction == ReplicaReduction::none) {
+    return fmt::format("dp_replicate: {} shares states out over all data-parallel ranks or none",
+                       traits.name);
+  }
+  if (plan.dp_replicate > 1 && plan.zero == ZeroStage::replicated) {
+    return "dp_replicate: ZeRO-0 shares nothing out, every rank is a replica (Megatron core: "
+           "Partial DistOpt cannot be used without DistOpt)";
   }
   std::string allowed;
   for (const ZeroStage stage : traits.zero_stages) {

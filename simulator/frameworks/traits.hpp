@@ -17,6 +17,13 @@
 
 namespace foreplan::simulator {
 
+/// How the gradients of hybrid sharding get from a copy's shards to the other copies.
+enum class ReplicaReduction : std::uint8_t {
+  none,        ///< the framework has no hybrid sharding
+  in_line,     ///< the all-reduce across copies follows each reduce-scatter on its stream
+  own_stream,  ///< it runs beside the next unit's gather and reduce-scatter
+};
+
 /// Traits of one framework release. Every value stands in `simulator/frameworks/<name>.yaml` with
 /// its source.
 struct FrameworkTraits {
@@ -47,6 +54,7 @@ struct FrameworkTraits {
   bool splits_experts_unasked = false;
   std::vector<ZeroStage> zero_stages;  ///< in rising order
   ZeroStage max_zero_with_pipeline = ZeroStage::optimizer;
+  ReplicaReduction replica_reduction = ReplicaReduction::none;
   /// What selective recomputation can name: the parts of each module. Empty optional = not stated,
   /// every module is taken.
   std::optional<std::vector<PartSet>> recompute_modules;
@@ -102,9 +110,6 @@ struct FrameworkTraits {
   double compiled_traffic = 1;     ///< the same where blocks are compiled (torch.compile)
   /// The same for what stands between the experts' GEMMs, where these do not take it with them.
   double expert_traffic = 1;
-  /// ZeRO-1: the optimizer state is shared out within 1 / this of the data-parallel ranks
-  /// (Megatron-LM, --num-distributed-optimizer-instances).
-  int optimizer_instances = 1;
   /// Bytes of a gradient element as data parallelism moves it in fp16 runs; 0 = as it is kept.
   double fp16_reduced_bytes = 0;
   [[nodiscard]] double reduced_bytes(Precision precision) const {

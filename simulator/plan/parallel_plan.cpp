@@ -124,8 +124,9 @@ std::string to_text(const ParallelPlan& plan) {
   if (plan.etp > 1) text += fmt::format(" ETP{}", plan.etp);
   text += fmt::format(" MBS{}", plan.micro_batch);
   if (plan.sequence_parallel) text += " SP";
-  text += fmt::format(" ZeRO-{} recompute={} {}", number(plan.zero), to_text(plan.recompute),
-                      name(plan.precision));
+  text += fmt::format(" ZeRO-{}", number(plan.zero));
+  if (plan.dp_replicate > 1) text += fmt::format(" replicas={}", plan.dp_replicate);
+  text += fmt::format(" recompute={} {}", to_text(plan.recompute), name(plan.precision));
   return text;
 }
 

@@ -86,6 +86,9 @@ constexpr std::string_view name(Precision p) { return traits(p).name; }
 struct ParallelPlan {
   int tp = 1, pp = 1, vpp = 1, dp = 1, cp = 1, ep = 1;
   int etp = 1;  ///< tensor parallelism inside an expert
+  /// Copies of what `zero` shares out, each over the same number of data-parallel ranks: hybrid
+  /// sharding (HSDP; Megatron-LM's optimizer instances). 1 = shared out over all of them.
+  int dp_replicate = 1;
   bool sequence_parallel = false;
   ZeroStage zero = ZeroStage::replicated;
   int micro_batch = 1;  ///< sequences
@@ -97,6 +100,8 @@ struct ParallelPlan {
   [[nodiscard]] constexpr int world_size() const { return tp * pp * dp * cp; }
   /// Ranks that share an expert's gradients: tp*cp*dp / (etp*ep).
   [[nodiscard]] constexpr int expert_dp() const { return tp * cp * dp / (etp * ep); }
+  /// Data-parallel ranks that share out one copy of the states; CP ranks share it out, too.
+  [[nodiscard]] constexpr int dp_shard() const { return dp / dp_replicate; }
   friend constexpr bool operator==(const ParallelPlan&, const ParallelPlan&) = default;
 };
 

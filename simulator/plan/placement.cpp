@@ -33,4 +33,13 @@ std::array<GroupPlacement, kParallelGroupCount> place_groups(const ParallelPlan&
   return groups;
 }
 
+HybridPlacement place_hybrid(const ParallelPlan& plan, ParallelGroup group, int scale_up_size) {
+  const bool expert = group == ParallelGroup::expert_dp;
+  const int ranks = expert ? plan.expert_dp() : plan.dp * plan.cp;
+  const int stride = expert ? plan.etp * plan.ep : plan.tp;
+  const int shards = ranks / plan.dp_replicate, world = plan.world_size();
+  return {place_group(shards, stride, scale_up_size, world),
+          place_group(plan.dp_replicate, stride * shards, scale_up_size, world)};
+}
+
 }  // namespace foreplan::simulator

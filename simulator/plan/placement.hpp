@@ -18,4 +18,15 @@ namespace foreplan::simulator {
 [[nodiscard]] std::array<GroupPlacement, kParallelGroupCount> place_groups(const ParallelPlan& plan,
                                                                            int scale_up_size);
 
+/// Two levels of data parallelism: the ranks that share out one copy of the states, and those that
+/// hold the same share of every copy.
+struct HybridPlacement {
+  GroupPlacement shards, replicas;
+};
+/// Both levels of a plan's dense or expert data parallelism. The ranks of a copy follow one
+/// another, copies are outermost, as in torch's mesh (dp_replicate, dp_shard) and in Megatron
+/// core's parallel_state.py (intra- and inter-instance groups).
+[[nodiscard]] HybridPlacement place_hybrid(const ParallelPlan& plan, ParallelGroup group,
+                                           int scale_up_size);
+
 }  // namespace foreplan::simulator

@@ -15,7 +15,7 @@ using models::ModelSpec;
 
 bool positive(const ParallelPlan& p) {
   return p.tp >= 1 && p.pp >= 1 && p.vpp >= 1 && p.dp >= 1 && p.cp >= 1 && p.ep >= 1 &&
-         p.etp >= 1 && p.micro_batch >= 1;
+         p.etp >= 1 && p.micro_batch >= 1 && p.dp_replicate >= 1;
 }
 
 const LayerSpec* moe_layer(const ModelSpec& model) {
@@ -65,6 +65,16 @@ Rule violated_experts(const ParallelPlan& plan, const ModelSpec& model) {
   if ((plan.tp * plan.cp * plan.dp) % (plan.etp * plan.ep) != 0) return Rule::expert_ranks_divide;
   if (layer->moe->expert_hidden % plan.etp != 0) return Rule::etp_divides_expert;
   return Rule::none;
+}
+
+/// Megatron core parallel_state.py, torchtitan's ParallelDims and Accelerate's ParallelismConfig.
+Rule violated_replicas(const ParallelPlan& plan, const ModelSpec& model) {
+  if (plan.dp_replicate == 1) return Rule::none;
+  const bool experts = moe_layer(model) != nullptr;
+  if (plan.dp % plan.dp_replicate != 0 || (experts && plan.expert_dp() % plan.dp_replicate != 0)) {
+    return Rule::replicas_divide;
+  }
+  return plan.dp_shard() * plan.cp == 1 ? Rule::replicas_leave_shards : Rule::none;
 }
 
 Rule violated_recompute(const ParallelPlan& plan, const ModelSpec& model) {
@@ -128,6 +138,7 @@ Rule violated(const ParallelPlan& plan, const Job& job) {
   if (job.training.sequence_length % pieces != 0) return Rule::sequence_divides;
   if (const Rule r = violated_pipeline(plan, job); r != Rule::none) return r;
   if (const Rule r = violated_experts(plan, *job.model); r != Rule::none) return r;
+  if (const Rule r = violated_replicas(plan, *job.model); r != Rule::none) return r;
   if (const Rule r = violated_recompute(plan, *job.model); r != Rule::none) return r;
   const models::GemmPrecision gemm = traits(plan.precision).gemm;
   const DType compute = gemm == models::GemmPrecision::nvfp4 ? DType::fp4_e2m1
@@ -186,6 +197,21 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::etp_divides_expert:
       return fmt::format("etp: {} does not divide the expert width {}", plan.etp,
                          moe->moe->expert_hidden);
+    case Rule::replicas_divide:
+      return plan.dp % plan.dp_replicate != 0
+                 ? fmt::format(
+                       "dp_replicate: {} replicas do not divide the {} data-parallel ranks;"
+                       " choose one of {}",
+                       plan.dp_replicate, plan.dp, divisors(plan.dp))
+                 : fmt::format(
+                       "dp_replicate: {} replicas do not divide the {} ranks that share an"
+                       " expert's states",
+                       plan.dp_replicate, plan.expert_dp());
+    case Rule::replicas_leave_shards:
+      return fmt::format(
+          "dp_replicate: {} replicas of {} data-parallel ranks leave nothing to shard across;"
+          " choose less, or ZeRO-0",
+          plan.dp_replicate, plan.dp);
     case Rule::recompute_parts_exist:
       return fmt::format("recompute: the model has none of the parts in \"{}\"",
                          to_text(plan.recompute));

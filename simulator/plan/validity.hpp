@@ -30,6 +30,8 @@ enum class Rule : std::uint8_t {
   ep_needs_experts,
   expert_ranks_divide,
   etp_divides_expert,
+  replicas_divide,
+  replicas_leave_shards,
   recompute_parts_exist,
   recompute_depth,
   precision_unsupported,

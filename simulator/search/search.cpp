@@ -116,7 +116,8 @@ struct Search::BlockRun {
 
   void run(std::size_t number) {
     const Block& block = search.blocks_[number];
-    const std::size_t plans_per_shape = search.space_.zero.size() * search.space_.recompute.size();
+    const std::size_t plans_per_shape = search.space_.dp_replicate.size() *
+                                        search.space_.zero.size() * search.space_.recompute.size();
     result.counters.enumerated += search.impossible_shapes_ * plans_per_shape;
     for (const Shape& shape : search.shapes_) run_shape(block, shape);
     if (!batch.empty()) judge_batch(number);
@@ -132,6 +133,23 @@ struct Search::BlockRun {
     const bool divides = block.gpus % model_ranks == 0;
     plan.dp = divides ? static_cast<int>(block.gpus / model_ranks) : 1;
     plan.schedule = static_cast<std::uint8_t>(shape.schedule);
+    for (const int replicas : search.space_.dp_replicate) {
+      const bool per_domain = replicas == kReplicaPerDomain;
+      plan.dp_replicate = per_domain ? (divides ? replicas_per_domain(plan) : 1) : replicas;
+      run_replicas(plan, shape, divides && plan.dp_replicate > 0);
+    }
+  }
+
+  /// As many copies as scale-up domains; 0 where that is no choice of its own.
+  [[nodiscard]] int replicas_per_domain(const ParallelPlan& plan) const {
+    const int domain = search.model_.job().cluster->topology.scale_up_size;
+    const int ranks = plan.tp * plan.cp * plan.dp;
+    const int replicas = ranks % domain == 0 ? ranks / domain : 1;
+    const auto& listed = search.space_.dp_replicate;
+    return std::find(listed.begin(), listed.end(), replicas) == listed.end() ? replicas : 0;
+  }
+
+  void run_replicas(ParallelPlan& plan, const Shape& shape, bool divides) {
     plan.zero = search.space_.zero.front();
     plan.recompute = {};
     const bool possible = divides && violated(plan, search.model_.job()) == Rule::none &&

@@ -15,23 +15,79 @@ RowShape flat_rows(double elements) {
   return {std::max<std::int64_t>(1, static_cast<std::int64_t>(elements) / kRow), kRow};
 }
 
-/// Data-parallel collectives over the dense and the expert group of one plan, with what the
-/// framework does around them.
+/// Groups of dense and of expert parameters.
+struct DenseAndExpert {
+  GroupPlacement dense, expert;
+};
+
+/// Data-parallel groups of one plan: all ranks, those that share out a copy of the states, and
+/// those that hold the same share of every copy.
+struct DataParallelGroups {
+  DenseAndExpert all, shards, replicas;
+
+  /// `copies`: ranks of one pipeline that hold the same stage share its states, too.
+  DataParallelGroups(const ParallelPlan& plan,
+                     const std::array<GroupPlacement, kParallelGroupCount>& groups, int copies,
+                     int scale_up_size)
+      : all{groups[static_cast<std::size_t>(ParallelGroup::dense_dp)],
+            groups[static_cast<std::size_t>(ParallelGroup::expert_dp)]} {
+    all.dense.size *= copies;
+    all.expert.size *= copies;
+    shards = all;
+    if (plan.dp_replicate == 1) return;
+    const HybridPlacement dense = place_hybrid(plan, ParallelGroup::dense_dp, scale_up_size);
+    const HybridPlacement expert = place_hybrid(plan, ParallelGroup::expert_dp, scale_up_size);
+    shards = {dense.shards, expert.shards};
+    shards.dense.size *= copies;
+    shards.expert.size *= copies;
+    replicas = {dense.replicas, expert.replicas};
+  }
+};
+
+/// Data-parallel collectives of one plan, with what the framework does around them.
 class DataParallelTraffic {
  public:
-  DataParallelTraffic(const CostModel& cost,
-                      const std::array<GroupPlacement, kParallelGroupCount>& groups,
-                      const FrameworkTraits& framework)
-      : cost_(cost), groups_(groups), framework_(framework) {}
+  DataParallelTraffic(const CostModel& cost, const DataParallelGroups& groups,
+                      const FrameworkTraits& framework, Precision precision)
+      : cost_(cost),
+        groups_(groups),
+        framework_(framework),
+        parameter_bytes_(framework.states.parameter_bytes),
+        gradient_bytes_(framework.reduced_bytes(precision)) {}
 
-  double time_s(CollectiveKind kind, double dense_bytes, double expert_bytes) const {
-    return one(kind, ParallelGroup::dense_dp, dense_bytes) +
-           one(kind, ParallelGroup::expert_dp, expert_bytes);
+  /// Gradients once, whole on every rank.
+  [[nodiscard]] double reduce_s(double dense, double expert) const {
+    return time_s(CollectiveKind::all_reduce, groups_.all, gradient_bytes_ * dense,
+                  gradient_bytes_ * expert);
+  }
+
+  /// Parameters gathered and gradients scattered among the ranks of a copy, and added up across
+  /// copies. Within a scale-up domain the former leave the network to the latter.
+  [[nodiscard]] UnitTraffic unit(double dense, double expert) const {
+    UnitTraffic traffic{time_s(CollectiveKind::all_gather, groups_.shards, parameter_bytes_ * dense,
+                               parameter_bytes_ * expert),
+                        time_s(CollectiveKind::reduce_scatter, groups_.shards,
+                               gradient_bytes_ * dense, gradient_bytes_ * expert)};
+    if (groups_.replicas.dense.size <= 1) return traffic;
+    const double across_s = across(ParallelGroup::dense_dp, groups_.replicas.dense,
+                                   gradient_bytes_ * dense / groups_.shards.dense.size) +
+                            across(ParallelGroup::expert_dp, groups_.replicas.expert,
+                                   gradient_bytes_ * expert / groups_.shards.expert.size);
+    const bool beside = framework_.replica_reduction == ReplicaReduction::own_stream &&
+                        groups_.shards.dense.nodes() == 1;
+    (beside ? traffic.replica_s : traffic.scatter_s) += across_s;
+    return traffic;
   }
 
  private:
-  double one(CollectiveKind kind, ParallelGroup group, double bytes) const {
-    const GroupPlacement& placement = groups_[static_cast<std::size_t>(group)];
+  [[nodiscard]] double time_s(CollectiveKind kind, const DenseAndExpert& groups, double dense_bytes,
+                              double expert_bytes) const {
+    return one(kind, ParallelGroup::dense_dp, groups.dense, dense_bytes) +
+           one(kind, ParallelGroup::expert_dp, groups.expert, expert_bytes);
+  }
+
+  [[nodiscard]] double one(CollectiveKind kind, ParallelGroup group,
+                           const GroupPlacement& placement, double bytes) const {
     if (placement.size <= 1 || bytes <= 0) return 0;
     const double copies =
         kind == CollectiveKind::all_gather ? framework_.gather_copies : framework_.reduce_copies;
@@ -39,7 +95,16 @@ class DataParallelTraffic {
            framework_.dp_collective_host_s + (copies > 0 ? copies * copy_s(bytes) : 0.0);
   }
 
-  double copy_s(double bytes) const {
+  /// The shard's gradients, in place.
+  [[nodiscard]] double across(ParallelGroup group, const GroupPlacement& placement,
+                              double bytes) const {
+    if (bytes <= 0) return 0;
+    return cost_.collective_cost({CollectiveKind::all_reduce, group, Bytes{bytes}}, placement)
+               .time_s +
+           framework_.dp_collective_host_s;
+  }
+
+  [[nodiscard]] double copy_s(double bytes) const {
     Operator op;
     op.kind = OperatorKind::copy;
     op.label = "unit_copy";
@@ -50,8 +115,9 @@ class DataParallelTraffic {
   }
 
   const CostModel& cost_;
-  const std::array<GroupPlacement, kParallelGroupCount>& groups_;
+  const DataParallelGroups& groups_;
   const FrameworkTraits& framework_;
+  double parameter_bytes_, gradient_bytes_;  ///< of an element on the way
 };
 
 /// Adam over `elements`: reads gradient, master (without one: the parameter itself) and moments,
@@ -81,19 +147,6 @@ void add_unit(StageCost& stage, const UnitCost& unit, double count) {
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
 }
 
-/// Bytes of one element on the way.
-struct ElementBytes {
-  double parameter, gradient;
-};
-
-UnitTraffic unit_traffic(const DataParallelTraffic& traffic, const ElementBytes& bytes,
-                         double dense, double expert) {
-  return {
-      traffic.time_s(CollectiveKind::all_gather, bytes.parameter * dense, bytes.parameter * expert),
-      traffic.time_s(CollectiveKind::reduce_scatter, bytes.gradient * dense,
-                     bytes.gradient * expert)};
-}
-
 /// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state
 /// and the receivers gather it.
 double transfer_s(const ParallelPlan& plan, const ShardCosts& shard, const GroupPlacement& pair,
@@ -112,7 +165,21 @@ double transfer_s(const ParallelPlan& plan, const ShardCosts& shard, const Group
 
 int count_communicators(const ParallelPlan& plan) {
   return (plan.tp > 1) + (plan.pp > 1) + (plan.cp > 1) + (plan.dp * plan.cp > 1) + (plan.ep > 1) +
-         (plan.ep > 1 && plan.expert_dp() > 1);
+         (plan.ep > 1 && plan.expert_dp() > 1) + (plan.dp_replicate > 1) * (plan.ep > 1 ? 2 : 1);
+}
+
+/// One number added up over the ranks that share out a copy of the gradients.
+double grad_norm_s(const CostModel& cost,
+                   const std::array<GroupPlacement, kParallelGroupCount>& groups,
+                   const GroupPlacement& shards) {
+  double sum = 0;
+  for (const ParallelGroup group :
+       {ParallelGroup::dense_dp, ParallelGroup::tp, ParallelGroup::pp}) {
+    const GroupPlacement& placement =
+        group == ParallelGroup::dense_dp ? shards : groups[static_cast<std::size_t>(group)];
+    sum += cost.collective_cost({CollectiveKind::all_reduce, group, Bytes{4}}, placement).time_s;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -121,20 +188,17 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
                                std::span<const StageLayers> layout, PipelineCosts& out) const {
   const FrameworkTraits& framework = frameworks_[plan.framework];
   const StateRules& rules = framework.states;
-  const ElementBytes bytes{rules.parameter_bytes, framework.reduced_bytes(plan.precision)};
   const PipelineSchedule& schedule = schedule_of(plan);
-  auto groups = place_groups(plan, job_.cluster->topology.scale_up_size);
-  // Ranks of one pipeline that hold the same stage share its gradients and optimizer state, too.
-  for (const ParallelGroup group : {ParallelGroup::dense_dp, ParallelGroup::expert_dp})
-    groups[static_cast<std::size_t>(group)].size *= schedule.copies;
-  const DataParallelTraffic traffic(cost_, groups, framework);
+  const int scale_up_size = job_.cluster->topology.scale_up_size;
+  const auto groups = place_groups(plan, scale_up_size);
+  const DataParallelGroups sharing(plan, groups, schedule.copies, scale_up_size);
+  const DataParallelTraffic traffic(cost_, sharing, framework, plan.precision);
 
   out.layout = layout;
   out.stages.resize(layout.size());
   out.micro_batches = simulator::micro_batches(plan, job_.training);
-  const auto shards = [&](int ranks) { return std::max(1, ranks / framework.optimizer_instances); };
-  out.dense_shards = shards(plan.dp * plan.cp * schedule.copies);
-  out.expert_shards = shards(plan.expert_dp() * schedule.copies);
+  out.dense_shards = sharing.shards.dense.size;
+  out.expert_shards = sharing.shards.expert.size;
   out.communicators = count_communicators(plan);
   out.schedule = &schedule;
   out.worked = worked_shape(schedule, {plan.pp, plan.vpp, static_cast<int>(out.micro_batches)});
@@ -150,19 +214,12 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
         plan, shard, pair, groups[static_cast<std::size_t>(ParallelGroup::tp)], framework, cost_);
     // In a V, the first and the last chunk share a stage and its table.
     if (shard.tied_table_parameters > 0 && schedule.placement == ChunkPlacement::looped) {
-      const Bytes size{bytes.gradient * shard.tied_table_parameters};
+      const Bytes size{framework.reduced_bytes(plan.precision) * shard.tied_table_parameters};
       out.tied_sync_s =
           cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
     }
   }
-  out.grad_norm_s = 0;
-  for (const ParallelGroup group :
-       {ParallelGroup::dense_dp, ParallelGroup::tp, ParallelGroup::pp}) {
-    const auto& placement = groups[static_cast<std::size_t>(group)];
-    out.grad_norm_s +=
-        cost_.collective_cost({CollectiveKind::all_reduce, group, Bytes{4}}, placement).time_s;
-  }
-
+  out.grad_norm_s = grad_norm_s(cost_, groups, sharing.shards.dense);
   for (std::size_t i = 0; i < layout.size(); ++i) {
     StageCost stage;
     for (int kind = 0; kind < shard.layer_kinds; ++kind) {
@@ -176,10 +233,9 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     if (schedule.chunks_in_flight != nullptr)
       stage.in_flight = in_flight(schedule, out.worked, layout[i].stage);
     const double dense = stage.dense_parameters, expert = stage.expert_parameters;
-    stage.reduce_s =
-        traffic.time_s(CollectiveKind::all_reduce, bytes.gradient * dense, bytes.gradient * expert);
-    const UnitTraffic whole = unit_traffic(traffic, bytes, dense, expert);
-    stage.scatter_s = whole.scatter_s;
+    stage.reduce_s = traffic.reduce_s(dense, expert);
+    const UnitTraffic whole = traffic.unit(dense, expert);
+    stage.scatter_s = whole.scatter_s + whole.replica_s;
     stage.gather_s = whole.gather_s;
     stage.optimizer_s[0] = optimizer_s(cost_, rules, dense + expert);
     stage.optimizer_s[1] =
@@ -188,11 +244,10 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   }
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {
     const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
-    out.layer_traffic[kind] =
-        unit_traffic(traffic, bytes, unit.dense_parameters, unit.expert_parameters);
+    out.layer_traffic[kind] = traffic.unit(unit.dense_parameters, unit.expert_parameters);
   }
-  out.root_traffic = unit_traffic(
-      traffic, bytes, shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
+  out.root_traffic =
+      traffic.unit(shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
 }
 
 }  // namespace foreplan::simulator

@@ -46,8 +46,8 @@ double exposed_s(double traffic_s, double compute_s, double hidden_cost_fraction
 }
 
 /// Exposed traffic of FSDP / ZeRO-2 and 3 on one stage and micro-batch: each unit's gather runs
-/// beside the unit before it, its gradient scatter beside the unit after it; the root unit has no
-/// neighbour.
+/// beside the unit before it, its gradient scatter beside the unit after it, and beside both, on
+/// other links, what crosses replicas; the root unit has no neighbour.
 double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double recomputed) {
   const bool gathers = t.plan.zero == ZeroStage::parameters;
   const bool overlap_gather = t.framework.overlap_param_gather,
@@ -66,12 +66,16 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
         unit.backward_s +
         recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
     double each = exposed_s(gather, overlap_gather ? unit.forward_s : 0, contention);
-    each += exposed_s(gather + per_micro_batch * traffic.scatter_s, overlap_reduce ? backward_s : 0,
-                      contention);
+    const double shard_traffic = gather + per_micro_batch * traffic.scatter_s;
+    each += exposed_s(std::max(shard_traffic, per_micro_batch * traffic.replica_s),
+                      overlap_reduce ? backward_s : 0, contention);
     exposed += layers.layers[kind] * each;
   }
   if (layers.embedding && gathers) exposed += t.pipeline.root_traffic.gather_s;
-  if (layers.embedding) exposed += per_micro_batch * t.pipeline.root_traffic.scatter_s;
+  if (layers.embedding) {
+    exposed +=
+        per_micro_batch * (t.pipeline.root_traffic.scatter_s + t.pipeline.root_traffic.replica_s);
+  }
   return exposed;
 }
 

@@ -44,7 +44,7 @@ struct StageCost {
   double forward_ep_s = 0, backward_ep_s = 0;  ///< of both, exposed expert-parallel traffic
   double dense_parameters = 0, expert_parameters = 0, fp8_copy_bytes = 0;
   double reduce_s = 0;         ///< gradients once: all_reduce for ZeRO-0
-  double scatter_s = 0;        ///< gradients once: reduce_scatter
+  double scatter_s = 0;        ///< gradients once: reduce_scatter, all_reduce across replicas
   double gather_s = 0;         ///< parameters once: all_gather
   double optimizer_s[2] = {};  ///< update of everything / of the shard
 };
@@ -52,6 +52,7 @@ struct StageCost {
 /// Collectives of FSDP / ZeRO-2 and 3 around one unit.
 struct UnitTraffic {
   double gather_s = 0, scatter_s = 0;
+  double replica_s = 0;  ///< all_reduce across replicas, where it runs beside both
 };
 
 struct PipelineCosts {

@@ -116,6 +116,8 @@ ParallelPlan any_plan(const Space& space, const FrameworkTraits& framework) {
   plan.ep = space.experts ? plan.ep : 1;
   plan.etp = coin() ? plan.tp : 1;
   plan.zero = one_of(framework.zero_stages);
+  if (plan.zero != ZeroStage::replicated && plan.dp % 2 == 0 && coin())
+    plan.dp_replicate = plan.dp % 4 == 0 && coin() ? 4 : 2;
   plan.precision = one_of(space.precisions);
   plan.recompute = samples::shipped(parse_recompute(one_of(space.recompute)));
   const bool gpipe = !megatron && plan.vpp == 1 && plan.pp > 1 && between(0, 3) == 0;
@@ -128,10 +130,6 @@ ParallelPlan any_plan(const Space& space, const FrameworkTraits& framework) {
 /// Traits that a file states, drawn anew.
 void draw_traits(const Space& space, const ParallelPlan& plan, FrameworkTraits& traits) {
   using models::LossKernel;
-  if (plan.zero != ZeroStage::replicated && plan.dp % 2 == 0 && plan.dp > 2 &&
-      space.exporter != &kDeepspeedExporter && coin()) {
-    traits.optimizer_instances = 2;
-  }
   traits.deterministic =
       space.exporter != &kDeepspeedExporter && space.exporter != &kAccelerateExporter && coin();
   if (space.exporter == &kMegatronExporter) {
@@ -217,7 +215,6 @@ void expect_same_traits(const Scenario& question, const FrameworkTraits& read) {
   RC_ASSERT(read.attention_mask_tensor == asked.attention_mask_tensor);
   RC_ASSERT(read.overlap_grad_reduce == asked.overlap_grad_reduce);
   RC_ASSERT(read.states.gradient_bytes == asked.states.gradient_bytes);
-  RC_ASSERT(read.optimizer_instances == asked.optimizer_instances);
   if (question.plan->cp > 1) RC_ASSERT(read.context_parallel == asked.context_parallel);
   // Without sharded parameters there is nothing to gather, and the file says nothing.
   if (question.plan->zero != ZeroStage::replicated) {

@@ -27,6 +27,10 @@ CASES = [
     Case("experts, whole on every rank", "mixtral-8x7b", "8x8xH100", "--zero 3 --recompute full"),
     Case("latent attention", "deepseek-v2-lite", "2x8xH100", "--zero 3 --recompute full"),
     Case("one node of a larger cluster", "llama3.2-1b", "4x8xH100", "--zero 2 --gpus 8"),
+    Case("HSDP", "llama3-8b", "4x8xH100", "--zero 3 --dp-replicate 4"),
+    Case("HSDP of whole parameters, FP8", "llama3-8b", "2x8xH100", "--zero 2 --dp-replicate 2 --precision fp8"),
+    Case("HSDP with TP and CP", "llama3-70b", "8x8xH100",
+         "--tp 2 --cp 2 --sequence-parallel false --zero 3 --dp-replicate 4 --recompute full"),
     Case("405 billion parameters", "llama3.1-405b", "64x8xH100", "--zero 3 --recompute full", 4096, 512),
 ]
 
@@ -65,10 +69,11 @@ class AccelerateExport(unittest.TestCase):
                     self.assertEqual(parallel.total_size, plan["gpus"])
                     self.assertEqual((parallel.tp_size, parallel.cp_size, parallel.data_parallel_size),
                                      (plan["tp"], plan["cp"], plan["dp"]))
+                    self.assertEqual(parallel.dp_replicate_size, plan["dp_replicate"])
                 else:
-                    self.assertEqual((plan["tp"], plan["cp"]), (1, 1))
+                    self.assertEqual((plan["tp"], plan["cp"], plan["dp_replicate"]), (1, 1, 1))
 
-    def test_hsdp_is_a_replicate_size(self):
+    def test_hsdp_is_read_and_written_as_a_replicate_size(self):
         text = exported_plans.export(CASES[0], "accelerate") + (
             "parallelism_config:\n  parallelism_config_dp_replicate_size: 2\n"
             "  parallelism_config_dp_shard_size: 4\n")

@@ -94,6 +94,13 @@ class DeepspeedExport(unittest.TestCase):
             section = json.loads(exported_plans.export(case, "deepspeed"))["zero_optimization"]
             self.assertLessEqual(set(section), set(DeepSpeedZeroConfig.model_fields))
 
+    def test_copies_of_the_states_are_refused_since_mics_left(self):
+        from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+        self.assertNotIn("mics_shard_size", DeepSpeedZeroConfig.model_fields)
+        case = Case("HSDP", "llama3-8b", "4x8xH100", "--zero 3 --dp-replicate 4")
+        self.assertIn("deepspeed shares states out over all data-parallel ranks or none",
+                      exported_plans.refusal(case, "deepspeed"))
+
     def test_a_pipeline_is_refused_with_the_reason(self):
         case = Case("pipeline", "llama2-7b", "1x8xA100-80", "--pp 2 --zero 1")
         self.assertIn("DeepSpeed builds pipelines in the program", exported_plans.refusal(case, "deepspeed"))

@@ -46,6 +46,11 @@ CASES = [
     Case("norms of q and k, tied embeddings", "qwen3-4b", "1x8xH100", "--tp 2 --pp 2 --recompute full:3"),
     Case("squared ReLU", "nemotron-4-15b", "4x8xH100", "--tp 4 --pp 2"),
     Case("Megatron-FSDP", "llama3-8b", "2x8xH100", "--framework megatron-fsdp --zero 3"),
+    Case("instances of the optimizer", "llama3-70b", "8x8xH100", "--tp 4 --pp 2 --vpp 5 --dp-replicate 2"),
+    Case("instances, experts, FP8", "mixtral-8x7b", "8x8xH100",
+         "--tp 2 --pp 2 --ep 4 --etp 1 --dp-replicate 4 --precision fp8_current"),
+    Case("instances with context parallelism", "llama3-8b", "4x8xH100", "--tp 2 --cp 4 --dp-replicate 2", 131072, 32),
+    Case("Megatron-FSDP in copies", "llama3-8b", "4x8xH100", "--framework megatron-fsdp --zero 3 --dp-replicate 4"),
 ]
 
 
@@ -148,7 +153,9 @@ class MegatronExport(unittest.TestCase):
                     "dp": parallel_state.get_data_parallel_world_size(),
                     "cp": parallel_state.get_context_parallel_world_size(),
                     "ep": parallel_state.get_expert_model_parallel_world_size(),
-                    "etp": parallel_state.get_expert_tensor_parallel_world_size()}
+                    "etp": parallel_state.get_expert_tensor_parallel_world_size(),
+                    "shards": parallel_state.get_data_parallel_world_size(
+                        with_context_parallel=True, partial_data_parallel=True)}
         finally:
             parallel_state.destroy_model_parallel()
             torch.distributed.destroy_process_group()
@@ -164,6 +171,7 @@ class MegatronExport(unittest.TestCase):
                 experts = "--num-experts" in found
                 for degree in ("tp", "pp", "dp", "cp") + (("ep", "etp") if experts else ()):
                     self.assertEqual(groups[degree], plan[degree], degree)
+                self.assertEqual(groups["shards"], plan["dp"] * plan["cp"] // plan["dp_replicate"])
                 self.assertEqual(config.virtual_pipeline_model_parallel_size or 1, plan["vpp"])
                 nodes = int(self.launcher[self.launcher.index("--nnodes") + 1])
                 per_node = int(self.launcher[self.launcher.index("--nproc-per-node") + 1])
@@ -183,6 +191,8 @@ class MegatronExport(unittest.TestCase):
                     self.assertIn("--overlap-grad-reduce", found)
 
     def test_what_megatron_core_refuses_is_refused_with_its_reason(self):
+        case = Case("more instances than ranks", "llama3-8b", "1x8xH100", "--tp 2 --dp-replicate 3")
+        self.assertIn("dp_replicate: 3 replicas do not divide", exported_plans.refusal(case, "megatron"))
         case = Case("norms under delayed scaling", "llama3-8b", "1x8xH100",
                     "--tp 2 --precision fp8 --recompute layernorm")
         self.assertIn("delayed scaling does not support", exported_plans.refusal(case, "megatron"))

@@ -37,6 +37,12 @@ CASES = [
     Case("experts over EP and TP", "qwen3-235b-a22b", "16x8xH100", "--tp 4 --ep 8 --etp 1 --recompute full"),
     Case("latent attention, experts, pipeline", "deepseek-v3", "64x8xH100",
          "--tp 2 --pp 8 --ep 16 --etp 1 --recompute full", 4096, 2048),
+    Case("HSDP", "llama3-8b", "4x8xH100", "--tp 1 --zero 3 --dp-replicate 4"),
+    Case("HSDP with TP and a pipeline", "llama3-70b", "16x8xH100", "--tp 4 --pp 4 --vpp 2 --zero 2 --dp-replicate 2"),
+    Case("HSDP with experts and FP8", "qwen3-30b-a3b", "4x8xH100",
+         "--tp 1 --ep 8 --dp-replicate 2 --precision fp8_current"),
+    Case("HSDP with context parallelism", "llama3-8b", "4x8xH100", "--tp 1 --cp 4 --dp-replicate 8 --recompute full",
+         131072, 32),
     Case("small latent attention", "deepseek-v2-lite", "2x8xH100", "--tp 1 --ep 8 --recompute op_sac"),
 ]
 
@@ -71,8 +77,8 @@ class TorchtitanExport(unittest.TestCase):
                             cp=p.context_parallel_degree, tp=p.tensor_parallel_degree,
                             pp=p.pipeline_parallel_degree, ep=p.expert_parallel_degree,
                             etp=p.expert_tensor_parallel_degree, world_size=plan["gpus"])
-        self.assertEqual((dims.tp, dims.pp, dims.cp, dims.dp_replicate * dims.dp_shard),
-                         (plan["tp"], plan["pp"], plan["cp"], plan["dp"]))
+        self.assertEqual((dims.tp, dims.pp, dims.cp, dims.dp_replicate * dims.dp_shard, dims.dp_replicate),
+                         (plan["tp"], plan["pp"], plan["cp"], plan["dp"], plan["dp_replicate"]))
         self.assertEqual(dims.ep, plan["ep"])
         self.assertEqual(p.fsdp_reshard_after_forward, "always" if plan["zero"] == 3 else "never")
         self.assertEqual(config.training.seq_len % dims.seq_len_divisor, 0)
@@ -131,7 +137,7 @@ class TorchtitanExport(unittest.TestCase):
             row = rows[config.model.flavor]
             self.assertEqual((row["dim"], row["n_layers"], row["n_heads"]), dimensions[case.model], case.name)
 
-    def test_hsdp_is_a_replicate_degree(self):
+    def test_hsdp_is_read_and_written_as_a_replicate_degree(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "hsdp.toml")
             file.write_text(exported_plans.export(CASES[0], "torchtitan").replace(

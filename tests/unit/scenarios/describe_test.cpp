@@ -20,7 +20,7 @@ TEST(Describe, SpellsAPlanAsScenarioFilesDo) {
   const auto plan = describe(study.scenario().plan.value(), study);
   EXPECT_EQ(
       plan.dump(),
-      R"({"gpus":64,"tp":4,"pp":4,"vpp":5,"dp":4,"cp":1,"ep":1,"etp":1,"sequence_parallel":true,"zero":0,)"
+      R"({"gpus":64,"tp":4,"pp":4,"vpp":5,"dp":4,"cp":1,"ep":1,"etp":1,"sequence_parallel":true,"dp_replicate":1,"zero":0,)"
       R"("micro_batch":1,"recompute":"full:2","precision":"bf16","schedule":"interleaved","framework":"megatron-core"})");
 }
 
@@ -66,6 +66,7 @@ TEST(PlanKey, IsDifferentForDifferentPlans) {
                                     {{"--tp", "8"}, {"--pp", "2"}, {"--vpp", "2"}},
                                     {{"--tp", "8"}, {"--micro-batch", "2"}},
                                     {{"--tp", "8"}, {"--zero", "0"}},
+                                    {{"--tp", "8"}, {"--dp-replicate", "2"}},
                                     {{"--tp", "8"}, {"--sequence-parallel", "false"}},
                                     {{"--tp", "8"}, {"--recompute", "full"}},
                                     {{"--tp", "8"}, {"--recompute", "full:1"}},

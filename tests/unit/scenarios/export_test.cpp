@@ -8,6 +8,7 @@
 #include "tests/unit/scenarios/questions.hpp"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 namespace foreplan::scenarios {
 namespace {
@@ -144,6 +145,24 @@ TEST(AccelerateExport, PlainFsdpHasNoParallelismSection) {
               HasSubstr("Accelerate has no fp8_block"));
 }
 
+// Each framework's own word for copies of sharded states.
+TEST(Exporters, ReplicasHaveANameInEachFramework) {
+  const Flags sharded = {{"--tp", "1"}, {"--dp-replicate", "8"}};
+  EXPECT_THAT(text(kMegatronExporter, question("llama3-8b", "megatron-core"), sharded),
+              HasSubstr("--num-distributed-optimizer-instances 8"));
+  EXPECT_THAT(text(kNemoExporter, question("llama3-8b", "megatron-core"), sharded),
+              HasSubstr("num_distributed_optimizer_instances: 8"));
+  EXPECT_THAT(text(kTorchtitanExporter, question("llama3-8b", "torchtitan"), sharded),
+              AllOf(HasSubstr("data_parallel_replicate_degree = 8"),
+                    HasSubstr("data_parallel_shard_degree = 8")));
+  EXPECT_THAT(text(kAccelerateExporter, question("llama3-8b", "accelerate-fsdp"), sharded),
+              AllOf(HasSubstr("parallelism_config_dp_replicate_size: 8"),
+                    HasSubstr("parallelism_config_dp_shard_size: 8")));
+  EXPECT_THAT(reasons(kMegatronExporter, question("mixtral-8x7b", "megatron-fsdp"),
+                      {{"--tp", "1"}, {"--ep", "8"}, {"--zero", "3"}, {"--dp-replicate", "2"}}),
+              HasSubstr("no instances of Megatron-FSDP together with expert parallelism"));
+}
+
 TEST(NemoExport, IsTheSamePlanInMegatronBridgesWords) {
   const std::string yaml = text(kNemoExporter, question("mixtral-8x7b", "megatron-core"),
                                 {{"--tp", "2"}, {"--pp", "4"}, {"--vpp", "2"}, {"--ep", "8"}});
@@ -177,6 +196,10 @@ TEST(StoredPlan, IsExportedAsItWasAsked) {
   const auto kept = export_plan(kNemoExporter, *stored->plan, *stored);
   ASSERT_TRUE(fresh && kept);
   EXPECT_EQ(kept->text, fresh->text);
+  auto older = nlohmann::json::parse(row.plan_json);
+  older.erase("dp_replicate");  // of a release that had no replicas
+  row.plan_json = older.dump();
+  EXPECT_EQ(stored_plan(kept_question, row).value().plan, one.plan);
   row.plan_json = "{}";
   EXPECT_THAT(to_text(stored_plan(kept_question, row).error()), HasSubstr("another release"));
   EXPECT_THAT(

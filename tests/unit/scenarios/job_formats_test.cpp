@@ -124,7 +124,7 @@ data_parallel_shard_degree = 4
 )",
                           kNode);
   EXPECT_EQ(s.plan->dp, 8);
-  EXPECT_EQ(s.frameworks.front().optimizer_instances, 2);
+  EXPECT_EQ(s.plan->dp_replicate, 2);
 }
 
 TEST(TorchtitanJob, EveryOtherLayerIsHalfOfEachChunk) {
@@ -250,6 +250,28 @@ TEST(DeepspeedJob, TensorSequenceAndExpertParallelismAreRead) {
   EXPECT_EQ(experts.plan->ep, 4);
 }
 
+// DeepSpeed 0.17 runtime/zero/config.py: -1 is no MiCS.
+TEST(DeepspeedJob, MicsKeepsCopiesOfTheStates) {
+  const auto file = [](const std::string& stage, const std::string& shards) {
+    return R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2,
+      "bf16": {"enabled": true}, "zero_optimization": {"stage": )" +
+           stage + R"(, "mics_shard_size": )" + shards + "}}";
+  };
+  const Flags llama =
+      with(kNodes, {{"--model", "llama3-8b"}, {"--sequence-length", "4096 tokens"}});
+  const auto out = read(file("3", "8"), llama);
+  ASSERT_TRUE(out.scenario) << to_text(out.scenario.error());
+  EXPECT_EQ(out.scenario->plan->dp, 64);
+  EXPECT_EQ(out.scenario->plan->dp_replicate, 8);
+  EXPECT_EQ(out.scenario->frameworks.front().replica_reduction,
+            simulator::ReplicaReduction::in_line);
+  EXPECT_THAT(out.notices, Contains(HasSubstr("mics_shard_size")));
+  EXPECT_EQ(good(file("3", "-1"), llama).plan->dp_replicate, 1);
+  EXPECT_THAT(mistakes(file("2", "8"), llama),
+              AllOf(HasSubstr("mics_shard_size"), HasSubstr("needs ZeRO-3")));
+  EXPECT_THAT(mistakes(file("3", "24"), llama), HasSubstr("over 64 ranks"));
+}
+
 TEST(DeepspeedJob, WhatDeepspeedRefusesIsRefused) {
   EXPECT_THAT(mistakes(R"({"train_batch_size": 10, "train_micro_batch_size_per_gpu": 1,
       "gradient_accumulation_steps": 1, "fp16": {"enabled": true}, "bf16": {"enabled": true},
@@ -279,7 +301,7 @@ TEST(AccelerateJob, StrategiesOfTheFirstVersionHaveNamesOrNumbers) {
   EXPECT_EQ(zero("2").plan->zero, ZeroStage::gradients);
   const Scenario hybrid = zero("HYBRID_SHARD");
   EXPECT_EQ(hybrid.plan->zero, ZeroStage::parameters);
-  EXPECT_EQ(hybrid.frameworks.front().optimizer_instances, 2);  // a replica is a node
+  EXPECT_EQ(hybrid.plan->dp_replicate, 2);  // a replica is a node
 }
 
 TEST(AccelerateJob, TheSecondVersionHasAFlagAndParallelism) {
@@ -301,7 +323,7 @@ parallelism_config:
   EXPECT_EQ(s.plan->zero, ZeroStage::gradients);
   EXPECT_EQ(s.plan->cp, 2);
   EXPECT_EQ(s.plan->dp, 8);
-  EXPECT_EQ(s.frameworks.front().optimizer_instances, 2);
+  EXPECT_EQ(s.plan->dp_replicate, 2);
   EXPECT_EQ(s.plan->precision, Precision::fp8_current);
   EXPECT_EQ(simulator::to_text(s.plan->recompute), "full");
 }

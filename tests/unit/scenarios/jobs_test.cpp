@@ -172,7 +172,7 @@ TEST(MegatronJob, SwitchesBecomePolicies) {
   EXPECT_FALSE(job.framework.dummy_weight_gradients);
   EXPECT_EQ(job.framework.loss, models::LossKernel::native);
   EXPECT_EQ(job.framework.attention, models::AttentionKernel::unfused);
-  EXPECT_EQ(job.framework.optimizer_instances, 2);
+  EXPECT_EQ(job.plan.dp_replicate, 2);
   EXPECT_EQ(job.training.mtp_depth, 1);
   EXPECT_DOUBLE_EQ(job.training.hidden_dropout, 0);
 }
@@ -192,6 +192,14 @@ TEST(MegatronJob, DispatchersOfTokensAreRead) {
   EXPECT_TRUE(flex.overlap_ep_interleaved);
   EXPECT_THAT(flex.fused_expert_precisions, testing::ElementsAre(simulator::Precision::mxfp8));
   EXPECT_TRUE(traits("").fused_expert_precisions.empty());
+}
+
+// distributed_data_parallel.py and parallel_state.py of megatron-core 0.16.1.
+TEST(MegatronJob, InstancesNeedTheDistributedOptimizerAndDivideItsRanks) {
+  EXPECT_THAT(mistake("--num-distributed-optimizer-instances 2"),
+              HasSubstr("Partial DistOpt cannot be used without DistOpt"));
+  EXPECT_THAT(mistake("--use-distributed-optimizer --num-distributed-optimizer-instances 3"),
+              HasSubstr("3 instances do not divide the data-parallel degree"));
 }
 
 TEST(MegatronJob, UnknownAndUnmodelledArgumentsAreTold) {

@@ -37,6 +37,7 @@ TEST(PlanColumnsTest, HoldThePlansOfTheSearchByIndex) {
     EXPECT_EQ(columns.peak_memory_bytes[i], best.peak_bytes);
     EXPECT_EQ(columns.dp[i], best.plan.dp);
     EXPECT_EQ(columns.zero[i], number(best.plan.zero));
+    EXPECT_EQ(columns.dp_replicate[i], best.plan.dp_replicate);
     const auto text = [&](const std::vector<std::string>& list, std::int32_t code) {
       return list.at(static_cast<std::size_t>(code));
     };

@@ -52,6 +52,7 @@ TEST(ResolvedQuestion, ChangesWithEveryOption) {
       {"--etp", "2"},
       {"--micro-batch", "3"},
       {"--sequence-parallel", "true"},
+      {"--dp-replicate", "1,auto"},
       {"--zero", "0"},
       {"--recompute", "none"},
       {"--schedule", "gpipe"},

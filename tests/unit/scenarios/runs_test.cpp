@@ -104,6 +104,20 @@ TEST(Runs, MicroBatchFollowsFromAccumulationWhereItIsNotStated) {
   EXPECT_THAT(Row().set("micro_batch", "").reason(), HasSubstr("micro batch"));
 }
 
+// SOURCES.md of the table: "hybrid is HSDP"; torch's HYBRID_SHARD shards within a node.
+TEST(Runs, HybridShardingKeepsACopyPerNode) {
+  Row row;
+  row.set("fsdp", "hybrid").set("framework", "fms-fsdp (torch FSDP1, compile)");
+  row.set("tp", "1").set("pp", "1").set("sequence_parallel", "0").set("micro_batch", "1");
+  const MeasuredRun run = row.run();
+  EXPECT_EQ(run.scenario.plan->zero, simulator::ZeroStage::parameters);
+  EXPECT_EQ(run.scenario.plan->dp_replicate, 2);  // 16 GPUs, 8 a node
+  EXPECT_EQ(run.scenario.frameworks.at(0).name, "fms-fsdp");
+  EXPECT_THAT(run.assumptions, testing::Contains(HasSubstr("one per node, 2")));
+  EXPECT_EQ(row.set("n_gpus", "8").run().scenario.plan->dp_replicate, 1);
+  EXPECT_EQ(Row().run().scenario.plan->dp_replicate, 1);
+}
+
 TEST(Runs, RowsThatSayTooLittleAreSkippedWithTheReason) {
   EXPECT_THAT(Row().set("seq_len", "").reason(), HasSubstr("seq_len"));
   EXPECT_THAT(Row().set("layers", "").reason(), HasSubstr("architecture"));

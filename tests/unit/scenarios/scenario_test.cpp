@@ -80,6 +80,21 @@ TEST(Scenario, KeepsDistinctValuesInTheOrderGiven) {
   EXPECT_EQ(space.schedules.size(), 2u);
 }
 
+TEST(Scenario, ReplicasAreNumbersOrOnePerDomain) {
+  EXPECT_THAT(asked(kFile).space.dp_replicate, ElementsAre(1));
+  EXPECT_THAT(asked(kFile, {{"--dp-replicate", "2,auto,1,2"}}).space.dp_replicate,
+              ElementsAre(2, kReplicaPerDomain, 1));
+  EXPECT_EQ(
+      asked(kFile, {{"--dp-replicate", "2"}, {"--pp", "1"}, {"--vpp", "1"}}, Purpose::one_plan)
+          .plan->dp_replicate,
+      2);
+  EXPECT_THAT(refused(kFile, {{"--dp-replicate", "many"}}),
+              HasSubstr("--dp-replicate: \"many\" is no number of replicas, nor auto"));
+  EXPECT_THAT(refused(kFile, {{"--dp-replicate", "auto"}}, Purpose::one_plan),
+              HasSubstr("one plan needs one"));
+  EXPECT_THAT(refused(kFile, {{"--dp-replicate", "0"}}), HasSubstr("found 0"));
+}
+
 TEST(Scenario, OptionsStandForKeysOfTheFile) {
   const Scenario s = asked(kFile, {{"--model", "llama2-7b"},
                                    {"--cluster", "8xA100-80"},

@@ -236,6 +236,36 @@ TEST(FrameworkRefusal, NamesTheHighestZeroStageInsideAPipeline) {
             "plain allows at most ZeRO-1 with pipeline parallelism, the plan has ZeRO-2");
 }
 
+TEST(FrameworkRefusal, ReplicasNeedShardsAndAFrameworkThatHasThem) {
+  FrameworkTraits traits = samples::plain_framework();
+  ParallelPlan plan;
+  plan.dp = 8;
+  plan.dp_replicate = 2;
+  plan.zero = ZeroStage::parameters;
+  EXPECT_EQ(refused(traits, plan),
+            "dp_replicate: plain shares states out over all data-parallel ranks or none");
+  traits.replica_reduction = ReplicaReduction::own_stream;
+  EXPECT_EQ(refused(traits, plan), "");
+  plan.zero = ZeroStage::replicated;
+  EXPECT_THAT(refused(traits, plan), HasSubstr("Partial DistOpt cannot be used without DistOpt"));
+}
+
+// Megatron core 0.16.1 param_and_grad_buffer.py and torch 2.13 _fsdp_collectives.py.
+TEST(ShippedFrameworks, KnowHowTheyAddUpAcrossReplicas) {
+  const auto reduction = [](std::string_view name) {
+    const auto traits = find_framework(name);
+    EXPECT_TRUE(traits) << name;
+    return traits ? traits->replica_reduction : ReplicaReduction::none;
+  };
+  EXPECT_EQ(reduction("megatron-core"), ReplicaReduction::in_line);
+  EXPECT_EQ(reduction("nemo"), ReplicaReduction::in_line);
+  EXPECT_EQ(reduction("megatron-fsdp"), ReplicaReduction::own_stream);
+  EXPECT_EQ(reduction("torchtitan"), ReplicaReduction::own_stream);
+  EXPECT_EQ(reduction("accelerate-fsdp"), ReplicaReduction::own_stream);
+  EXPECT_EQ(reduction("deepspeed"), ReplicaReduction::none);
+  EXPECT_EQ(reduction("megatron-2022"), ReplicaReduction::none);
+}
+
 TEST(FrameworkRefusal, UlyssesSplitsQueryAndKvHeads) {
   FrameworkTraits traits = samples::plain_framework();
   traits.context_parallel = models::ContextParallelKind::ulysses;

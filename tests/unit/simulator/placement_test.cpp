@@ -136,5 +136,24 @@ TEST(Placement, AgreesWithRanksCountedOneByOne) {
   }
 }
 
+// Ranks of one copy are neighbours; the holders of one share are a copy apart.
+TEST(Placement, CopiesOfTheStatesStandOneAfterTheOther) {
+  for (const int domain : {4, 8, 16}) {
+    for (const int replicas : {2, 4, 8}) {
+      ParallelPlan plan = plan_of(2, 2, 16, 1, 4);
+      plan.dp_replicate = replicas;
+      const int world = plan.world_size();
+      const HybridPlacement dense = place_hybrid(plan, ParallelGroup::dense_dp, domain);
+      const int shards = 32 / replicas;
+      EXPECT_EQ(dense.shards, counted(shards, 2, domain, world));
+      EXPECT_EQ(dense.replicas, counted(replicas, 2 * shards, domain, world));
+      const HybridPlacement expert = place_hybrid(plan, ParallelGroup::expert_dp, domain);
+      const int expert_shards = 64 / 4 / replicas;
+      EXPECT_EQ(expert.shards, counted(expert_shards, 4, domain, world));
+      EXPECT_EQ(expert.replicas, counted(replicas, 4 * expert_shards, domain, world));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foreplan::simulator

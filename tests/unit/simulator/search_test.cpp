@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace foreplan::simulator {
 namespace {
@@ -198,6 +200,40 @@ TEST_F(SmallSearch, DataParallelismFollowsFromTheGpus) {
     EXPECT_EQ(candidate.plan.dp, candidate.gpus / 2);
     EXPECT_EQ(candidate.plan.world_size(), candidate.gpus);
   }
+}
+
+TEST_F(SmallSearch, ReplicasAreTriedWhereTheyShareSomethingOut) {
+  frameworks_[0].replica_reduction = ReplicaReduction::in_line;
+  space_.dp_replicate = {1, 2, 3, 8};  // 3 does not divide 8 ranks, 8 leaves nothing to share out
+  space_.zero = {ZeroStage::replicated, ZeroStage::optimizer};
+  const auto result = searched();
+  EXPECT_EQ(result.counters.enumerated, 4U * 2);
+  EXPECT_EQ(result.counters.scored, 2U + 1);  // one copy at both stages, two copies at ZeRO-1
+  frameworks_[0].replica_reduction = ReplicaReduction::none;
+  EXPECT_EQ(searched().counters.scored, 2U);
+}
+
+TEST_F(SmallSearch, OneReplicaPerDomainFollowsTheShape) {
+  frameworks_[0].replica_reduction = ReplicaReduction::in_line;
+  space_.gpus = {32};
+  space_.dp_replicate = {1, kReplicaPerDomain};
+  space_.tp = {1, 4};
+  space_.pp = {1, 2, 4};
+  const auto result = searched();
+  EXPECT_EQ(result.counters.enumerated, 2U * 2 * 3);
+  std::map<std::pair<int, int>, int> most;  // by tp and pp
+  for (const auto& candidate : result.top.sorted()) {
+    int& replicas = most[{candidate.plan.tp, candidate.plan.pp}];
+    replicas = std::max(replicas, candidate.plan.dp_replicate);
+  }
+  // Four nodes hold the ranks of the only stage, two those of each of two; with four stages the
+  // states of a stage stay in a node anyway.
+  for (const int tp : {1, 4}) {
+    EXPECT_EQ((most[{tp, 1}]), 4);
+    EXPECT_EQ((most[{tp, 2}]), 2);
+    EXPECT_EQ((most[{tp, 4}]), 1);
+  }
+  EXPECT_EQ(result.counters.scored, 2U * (2 + 2 + 1));
 }
 
 TEST(UsableMemory, IsWhatTheDriverShowsOrNearlyTheMarketedGiB) {

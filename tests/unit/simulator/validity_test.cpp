@@ -57,10 +57,11 @@ TEST(Validity, ThePlansThatTheseTestsStartFromAreValid) {
 
 TEST(Validity, EveryDegreeIsAtLeastOne) {
   const std::vector<Change> zeros = {
-      [](ParallelPlan& p) { p.tp = 0; },   [](ParallelPlan& p) { p.pp = 0; },
-      [](ParallelPlan& p) { p.vpp = -1; }, [](ParallelPlan& p) { p.dp = 0; },
-      [](ParallelPlan& p) { p.cp = 0; },   [](ParallelPlan& p) { p.ep = 0; },
-      [](ParallelPlan& p) { p.etp = 0; },  [](ParallelPlan& p) { p.micro_batch = 0; }};
+      [](ParallelPlan& p) { p.tp = 0; },          [](ParallelPlan& p) { p.pp = 0; },
+      [](ParallelPlan& p) { p.vpp = -1; },        [](ParallelPlan& p) { p.dp = 0; },
+      [](ParallelPlan& p) { p.cp = 0; },          [](ParallelPlan& p) { p.ep = 0; },
+      [](ParallelPlan& p) { p.etp = 0; },         [](ParallelPlan& p) { p.micro_batch = 0; },
+      [](ParallelPlan& p) { p.dp_replicate = 0; }};
   for (const Change& zero : zeros) {
     const auto [rule, text] = outcome(Question{}, zero);
     EXPECT_EQ(rule, Rule::degrees_positive);
@@ -208,6 +209,30 @@ TEST(Validity, ExpertTensorParallelismDividesTheExpertWidth) {
   const auto [rule, text] = outcome(question, [](ParallelPlan& p) { p.etp = 8; });
   EXPECT_EQ(rule, Rule::etp_divides_expert);
   EXPECT_THAT(text, AllOf(HasSubstr("etp: 8"), HasSubstr("1020")));
+}
+
+// Megatron core parallel_state.py: "Data parallel size should be divisible by partial DistOpt shard
+// factor", and the same of expert data parallelism.
+TEST(Validity, ReplicasDivideTheDataParallelRanks) {
+  const auto [rule, text] = outcome(Question{}, [](ParallelPlan& p) { p.dp_replicate = 3; });
+  EXPECT_EQ(rule, Rule::replicas_divide);
+  EXPECT_THAT(text, AllOf(HasSubstr("dp_replicate: 3"), HasSubstr("1, 2, 4, 8")));
+  const auto experts = outcome(about_experts(), [](ParallelPlan& p) {
+    p.ep = 4;
+    p.dp_replicate = 4;
+  });
+  EXPECT_EQ(experts.first, Rule::replicas_divide);
+  EXPECT_THAT(experts.second, HasSubstr("the 2 ranks that share an expert's states"));
+  EXPECT_EQ(outcome(Question{}, [](ParallelPlan& p) { p.dp_replicate = 4; }).first, Rule::none);
+}
+
+TEST(Validity, ReplicasLeaveSomethingToShardAcross) {
+  const auto [rule, text] = outcome(Question{}, [](ParallelPlan& p) { p.dp_replicate = 8; });
+  EXPECT_EQ(rule, Rule::replicas_leave_shards);
+  EXPECT_THAT(text, AllOf(HasSubstr("8 replicas of 8"), HasSubstr("ZeRO-0")));
+  // Context-parallel ranks share the states out, too.
+  EXPECT_EQ(outcome(Question{}, [](ParallelPlan& p) { p.dp_replicate = 8, p.cp = 2; }).first,
+            Rule::none);
 }
 
 TEST(Validity, SelectiveRecomputationNamesPartsThatTheModelHas) {
