@@ -1,24 +1,16 @@
 // import: measurements of others into a database, or into compact files.
 
-#include "results/import/import.hpp"
-
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
-#include "core/data_directory.hpp"
 #include "results/measurement_fields.hpp"
 #include "results/measurement_file.hpp"
-#include "results/measurement_text.hpp"
-#include "results/store.hpp"
-#include "scenarios/device_file.hpp"
-#include "scenarios/device_limits.hpp"
-#include "scenarios/lookup.hpp"
+#include "scenarios/answers/measurements.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <unordered_map>
 
@@ -26,15 +18,8 @@ namespace foreplan::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using results::FileReport;
 using results::LineReport;
-
-std::int64_t now_utc() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 /// Writes beside the target and renames, so that a cut-off write leaves the old file.
 void replace_file(const fs::path& file, const std::string& text) {
@@ -86,13 +71,6 @@ void append_lines(std::string& text, std::string_view what, const FileReport& re
                         groups.size() - kShown);
 }
 
-Json lines_json(const std::vector<LineReport>& lines) {
-  Json out = Json::array();
-  for (const LineReport& line : lines)
-    out.push_back(Json{{"line", line.line}, {"reason", line.reason}});
-  return out;
-}
-
 class Import final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "import"; }
@@ -121,42 +99,19 @@ class Import final : public Verb {
   }
 
   Result<ExitCode> run() override {
-    auto options = import_options();
-    if (!options) return fail(std::move(options.error()));
-    const std::vector<fs::path> paths(files_.begin(), files_.end());
-    const auto imported = results::import_files(paths, *options);
-    if (!imported) return fail(imported.error());
-    if (!folder_.empty()) write_files(imported->rows);
-    std::optional<std::vector<std::int64_t>> added;
-    if (folder_.empty() || database_option_->count() > 0) added = store(*imported);
-    print(json_ ? report_json(imported->files, added) : report_text(imported->files, added));
-    const bool all_held = std::all_of(imported->files.begin(), imported->files.end(),
+    auto read = scenarios::read_measurements(
+        {.files = {files_.begin(), files_.end()}, .device = device_, .operation = operation_});
+    if (!read) return fail(std::move(read.error()));
+    if (!folder_.empty()) write_files(read->imported.rows);
+    if (folder_.empty() || database_option_->count() > 0) scenarios::store(*read, database_);
+    const auto& files = read->imported.files;
+    print(json_ ? scenarios::describe(*read).dump(2) + '\n' : report_text(files, read->added));
+    const bool all_held = std::all_of(files.begin(), files.end(),
                                       [](const FileReport& f) { return f.rejected.empty(); });
     return all_held ? kDone : kSomeRejected;
   }
 
  private:
-  [[nodiscard]] Result<results::ImportOptions> import_options() const {
-    results::ImportOptions options{
-        .find_device = scenarios::limits_of, .sources = {}, .operation = {}, .device = device_};
-    if (!device_.empty()) {
-      const auto limits = scenarios::limits_of(device_);
-      if (!limits) return fail(limits.error().front().message, Place{{}, 0, 0, "--device"});
-    }
-    if (!operation_.empty()) {
-      results::CollectiveOperation operation{};
-      std::string wrong = results::read_text(operation_, operation);
-      if (!wrong.empty()) return fail(std::move(wrong), Place{{}, 0, 0, "--op"});
-      options.operation = operation;
-    }
-    const auto root = data_directory();
-    if (!root) return fail(root.error());
-    auto sources = results::read_sources(*root / "results" / "calibration" / "sources.yaml");
-    if (!sources) return fail(std::move(sources.error()));
-    options.sources = std::move(*sources);
-    return options;
-  }
-
   void write_files(const results::MeasurementSet& rows) const {
     fs::create_directories(folder_);
     results::for_each_kind([&]<class Row>() {
@@ -166,23 +121,6 @@ class Import final : public Verb {
                                                         results::kMeasurementFileExtension);
       replace_file(file, results::measurement_file_text(rows, kind));
     });
-  }
-
-  [[nodiscard]] std::vector<std::int64_t> store(const results::Imported& imported) const {
-    std::vector<results::ImportRow> log;
-    for (const FileReport& file : imported.files) {
-      log.push_back({.file = file.file,
-                     .file_hash = file.content_hash,
-                     .format = file.format,
-                     .imported_at_utc = now_utc(),
-                     .accepted = file.accepted,
-                     .added = 0,
-                     .rejected = std::ssize(file.rejected),
-                     .flagged = std::ssize(file.flagged),
-                     .duplicates = file.duplicates});
-    }
-    auto target = results::Store::open(database_, results::AccessMode::read_write);
-    return target.store_measurements(imported.rows, log);
   }
 
   static std::string report_text(const std::vector<FileReport>& files,
@@ -200,24 +138,6 @@ class Import final : public Verb {
       append_lines(details, "flagged", file, file.flagged, Style::faint);
     }
     return table.text() + (details.empty() ? "" : "\n" + details);
-  }
-
-  static std::string report_json(const std::vector<FileReport>& files,
-                                 const std::optional<std::vector<std::int64_t>>& added) {
-    Json out = Json::array();
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      const FileReport& file = files[i];
-      out.push_back(Json{{"file", file.file},
-                         {"format", file.format},
-                         {"content_hash", file.content_hash},
-                         {"accepted", file.accepted},
-                         {"added", added ? Json((*added)[i]) : Json(nullptr)},
-                         {"duplicates", file.duplicates},
-                         {"rejected", lines_json(file.rejected)},
-                         {"flagged", lines_json(file.flagged)},
-                         {"notices", file.notices}});
-    }
-    return out.dump(2) + '\n';
   }
 
   std::vector<std::string> files_;

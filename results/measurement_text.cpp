@@ -102,8 +102,8 @@ std::string read_text(std::string_view text, std::int64_t& value) {
 }
 
 std::string read_text(std::string_view text, bool& value) {
-  value = text == "1" || text == "true";
-  if (value || text == "0" || text == "false") return {};
+  value = text == "1" || text == "true" || text == "True";
+  if (value || text == "0" || text == "false" || text == "False") return {};
   return fmt::format("{} is neither 0 nor 1", in_quotes(text));
 }
 

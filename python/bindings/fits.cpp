@@ -13,7 +13,25 @@ namespace py = pybind11;
 
 namespace {
 
-/// The answer, and the profile as the text of its file.
+/// Predictions for rows that their fit had not seen, as columns.
+nlohmann::ordered_json points(const simulator::calibration::Scoreboard& board) {
+  nlohmann::ordered_json model = nlohmann::ordered_json::array(), size = model, measured = model,
+                         predicted = model, covered = model;
+  for (const auto& point : board.points()) {
+    model.push_back(name(point.model));
+    size.push_back(point.size);
+    measured.push_back(point.measured_s);
+    predicted.push_back(point.predicted_s);
+    covered.push_back(point.covered);
+  }
+  return {{"model", model},
+          {"size", size},
+          {"measured_s", measured},
+          {"predicted_s", predicted},
+          {"covered", covered}};
+}
+
+/// The answer, the profile as the text of its file, and the points of the judgement.
 py::tuple calibrate(const std::string& device, const std::optional<std::string>& database,
                     const std::optional<std::string>& prior, int folds,
                     const py::object& progress) {
@@ -27,7 +45,8 @@ py::tuple calibrate(const std::string& device, const std::optional<std::string>&
   nlohmann::ordered_json out{{"profile", fitted.profile.name},
                              {"device", fitted.profile.device.name}};
   out.update(scenarios::describe(fitted));
-  return py::make_tuple(to_object(out), simulator::calibration::profile_text(fitted.profile));
+  return py::make_tuple(to_object(out), simulator::calibration::profile_text(fitted.profile),
+                        to_object(points(fitted.board)));
 }
 
 py::object validate_kernels(const std::vector<std::string>& files) {

@@ -31,4 +31,5 @@ PYBIND11_MODULE(_native, module) {
   python::add_questions(module);
   python::add_sweeps(module);
   python::add_fits(module);
+  python::add_measured(module);
 }

@@ -6,6 +6,8 @@
 #include "scenarios/answers/recommendation.hpp"
 #include "scenarios/answers/scored_plans.hpp"
 #include "scenarios/answers/simulation.hpp"
+#include "scenarios/report/plan_pictures.hpp"
+#include "scenarios/step_trace.hpp"
 
 #include <pybind11/stl.h>
 
@@ -44,12 +46,36 @@ py::object recommend(const File& file, const Options& options, int threads,
   }));
 }
 
+/// The plan and its study; BadInput where the plan breaks a rule.
+struct OnePlan {
+  explicit OnePlan(const ScenarioText& text) {
+    scenarios::Scenario scenario = read(text, Purpose::one_plan);
+    const simulator::ParallelPlan plan = *scenario.plan;
+    study.emplace(study_of(std::move(scenario)));
+    answer = value_of(scenarios::simulate(*study, plan));
+  }
+  std::optional<Study> study;
+  scenarios::Simulation answer;
+};
+
 py::object simulate(const File& file, const Options& options) {
   return to_object(long_call(py::none(), [&](Pulse&) {
-    scenarios::Scenario scenario = read({file, options}, Purpose::one_plan);
-    const simulator::ParallelPlan plan = *scenario.plan;
-    const Study study = study_of(std::move(scenario));
-    return scenarios::describe(value_of(scenarios::simulate(study, plan)), study);
+    const OnePlan one({file, options});
+    return scenarios::describe(one.answer, *one.study);
+  }));
+}
+
+py::object sensitivity(const File& file, const Options& options) {
+  return to_object(long_call(py::none(), [&](Pulse&) {
+    const OnePlan one({file, options});
+    return scenarios::sensitivity_picture(*one.study, one.answer.report.plan);
+  }));
+}
+
+py::object trace(const File& file, const Options& options) {
+  return to_object(long_call(py::none(), [&](Pulse&) {
+    const OnePlan one({file, options});
+    return nlohmann::ordered_json::parse(scenarios::step_trace(one.answer.report, *one.study));
   }));
 }
 
@@ -95,6 +121,8 @@ void add_questions(py::module_& module) {
   module.def("recommend", &recommend, py::arg("file"), py::arg("options"), py::arg("threads"),
              py::arg("progress"));
   module.def("simulate", &simulate, py::arg("file"), py::arg("options"));
+  module.def("sensitivity", &sensitivity, py::arg("file"), py::arg("options"));
+  module.def("trace", &trace, py::arg("file"), py::arg("options"));
   module.def("score", &score, py::arg("file"), py::arg("options"), py::arg("threads"),
              py::arg("progress"));
 }

@@ -12,22 +12,27 @@ the reason. Long calls free the GIL and end on Ctrl-C.
 """
 
 from ._native import git_commit, version as __version__
+from ._columns import Columns
 from .calibration import Calibration, GroupScore, calibrate
 from .catalogue import (Cluster, Device, LayerKind, Model, ModelSummary, Operator, cluster, clusters, device,
                         devices, model, models)
 from .engines import Dask, Processes, Ray
-from .plans import FrontPlan, Memory, MemoryCurve, NearestFit, Plan, Report, Stage, Timing
+from .measurements import ImportedFile, ImportedLine, import_measurements, measurements
+from .plans import (Dependence, FrontPlan, Memory, MemoryCurve, NearestFit, Plan, Report, Sensitivity, Share, Stage,
+                    Timing, WhatIf)
 from .scenario import Scenario, scenarios
-from .search import Recommendation, ScoredPlans, Simulation, recommend, search, simulate
+from .search import (Recommendation, ScoredPlans, Simulation, recommend, search, sensitivity, simulate, trace)
 from .store import HistogramBin, Run, Store, StoredPlan
 from .sweep import JoinedRun, MergeOutcome, SweepOutcome, merge, sweep
-from .validation import ErrorSummary, KernelValidation, RunValidation, SourceScore, validate
+from .validation import ErrorSummary, KernelValidation, RunValidation, SourceScore, run_tables, validate
 
 __all__ = [
-    "Calibration", "Cluster", "Dask", "Device", "ErrorSummary", "FrontPlan", "GroupScore", "HistogramBin", "JoinedRun",
-    "KernelValidation", "LayerKind", "Memory", "MemoryCurve", "MergeOutcome", "Model", "ModelSummary", "NearestFit", "Operator",
-    "Plan", "Processes", "Ray", "Recommendation", "Report", "Run", "RunValidation", "Scenario", "ScoredPlans", "Simulation",
-    "SourceScore", "Stage", "Store", "StoredPlan", "SweepOutcome", "Timing", "__version__", "calibrate",
-    "cluster", "clusters", "device", "devices", "git_commit", "merge", "model", "models", "recommend", "scenarios",
-    "search", "simulate", "sweep", "validate",
+    "Calibration", "Cluster", "Columns", "Dask", "Dependence", "Device", "ErrorSummary", "FrontPlan", "GroupScore",
+    "HistogramBin", "ImportedFile", "ImportedLine", "JoinedRun", "KernelValidation", "LayerKind", "Memory",
+    "MemoryCurve", "MergeOutcome", "Model", "ModelSummary", "NearestFit", "Operator", "Plan", "Processes", "Ray",
+    "Recommendation", "Report", "Run", "RunValidation", "Scenario", "ScoredPlans", "Sensitivity", "Share",
+    "Simulation", "SourceScore", "Stage", "Store", "StoredPlan", "SweepOutcome", "Timing", "WhatIf", "__version__",
+    "calibrate", "cluster", "clusters", "device", "devices", "git_commit", "import_measurements", "measurements",
+    "merge", "model", "models", "recommend", "run_tables", "scenarios", "search", "sensitivity", "simulate",
+    "sweep", "trace", "validate",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._columns import Columns
 from ._record import Record, frame
 from .search import Progress
 
@@ -52,6 +53,9 @@ class Calibration(Record):
     groups: tuple[GroupScore, ...]
     text: str
     """the profile as the text of its file"""
+    points: Columns
+    """predictions for rows that their fit had not seen: ``model``, ``size`` (FLOPs, or bytes), ``measured_s``,
+    ``predicted_s``, ``covered`` (inside the 90 % interval); none where nothing was judged"""
 
     def save(self, file: str | os.PathLike[str]) -> Path:
         """Writes the profile, for ``profile=`` of scenarios."""
@@ -74,6 +78,6 @@ def calibrate(device: str, *, database: str | os.PathLike[str] | None = None, pr
     """
     if not 0 <= folds <= 20:
         raise ValueError(f"folds: {folds} is not in range [0 - 20]")
-    fitted, text = _native.calibrate(device, None if database is None else os.fspath(database), prior,
-                                     folds, progress)
-    return Calibration.from_json({**fitted, "text": text})
+    fitted, text, points = _native.calibrate(device, None if database is None else os.fspath(database), prior,
+                                             folds, progress)
+    return Calibration.from_json({**fitted, "text": text, "points": Columns(points)})

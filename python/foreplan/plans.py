@@ -150,6 +150,48 @@ class FrontPlan(Record):
 
 
 @dataclass(frozen=True)
+class Share(Record):
+    """Of kernels or collectives together: d log(step time) / d log(their cost)."""
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Dependence(Record):
+    """A kernel or collective that the step time hangs on."""
+
+    what: str
+    detail: str
+    share: float
+    """d log(step time) / d log(its cost), what hides behind other work left out"""
+    time_s: float
+    """of one call"""
+    relative_error: float
+    basis: str
+    """measured, interpolated, extrapolated or datasheet"""
+
+
+@dataclass(frozen=True)
+class WhatIf(Record):
+    """The same plan on a cluster that is faster or slower in one respect."""
+
+    name: str
+    step_time_s: float
+
+
+@dataclass(frozen=True)
+class Sensitivity(Record):
+    """What the step time of one plan hangs on."""
+
+    groups: tuple[Share, ...]
+    """largest first; together at most about 1"""
+    single: tuple[Dependence, ...]
+    """the kernels and collectives with most, largest first"""
+    what_if: tuple[WhatIf, ...]
+
+
+@dataclass(frozen=True)
 class MemoryCurve(Record):
     """Device memory of one stage over the step: a value holds from its time to the next."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._record import Record, frame, pandas
-from .plans import FrontPlan, MemoryCurve, NearestFit, Plan, Report
+from .plans import FrontPlan, MemoryCurve, NearestFit, Plan, Report, Sensitivity
 from .scenario import ScenarioLike, as_scenario
 
 Progress = Callable[[int, int], object]
@@ -141,6 +141,24 @@ def simulate(scenario: ScenarioLike = None, **options: Any) -> Simulation:
     """
     asked = as_scenario(scenario, options)
     return Simulation.from_json(_native.simulate(*asked.as_arguments()))
+
+
+def sensitivity(scenario: ScenarioLike = None, **options: Any) -> Sensitivity:
+    """What the step time of one plan hangs on: the report page's numbers.
+
+    Arguments and failures are those of :func:`simulate`.
+    """
+    return Sensitivity.from_json(_native.sensitivity(*as_scenario(scenario, options).as_arguments()))
+
+
+def trace(scenario: ScenarioLike = None, **options: Any) -> dict[str, Any]:
+    """The step of one plan as Chrome trace events, as ``foreplan simulate --trace`` writes them.
+
+    ``traceEvents`` has a process per pipeline stage (``pid`` = stage + 1) and threads for compute and the exposed
+    communication; times (``ts``, ``dur``) are microseconds. Category ``slot`` holds the slots of the pipeline
+    schedule. ``json.dump`` of it opens in Perfetto. Arguments and failures are those of :func:`simulate`.
+    """
+    return _native.trace(*as_scenario(scenario, options).as_arguments())
 
 
 def search(scenario: ScenarioLike = None, *, threads: int = 0, progress: Progress | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Union
 
 from . import _native
@@ -77,6 +78,11 @@ class RunValidation(Record):
                     **told}
 
         return frame([row(run) for run in self.rows if "prediction" in run])
+
+
+def run_tables() -> list[Path]:
+    """The shipped tables of measured training runs, for :func:`validate`."""
+    return [Path(file) for file in _native.run_files()]
 
 
 def validate(files: File | Sequence[File], *, profile: str = "best") -> KernelValidation | RunValidation:

@@ -133,7 +133,72 @@ class SameAnswers(unittest.TestCase):
             fitted = foreplan.calibrate("RTX-4090", folds=0)
             ours = fitted.save(f"{folder}/ours.json")
             self.assertEqual(ours.read_text(), pathlib.Path(f"{folder}/theirs.json").read_text())
-            self.assertEqual(without(fitted.to_dict(), "device", "text"), without(told, "file", "report"))
+            self.assertEqual(without(fitted.to_dict(), "device", "text", "points"), without(told, "file", "report"))
+
+    def test_points_of_a_judged_fit_are_what_its_scores_sum_up(self):
+        fitted = foreplan.calibrate("RTX-PRO-6000-BSE", folds=2)
+        points = fitted.points
+        self.assertEqual(points.size, sum(score.n for score in fitted.models))
+        for score in fitted.models:
+            mine = points["model"] == score.op
+            self.assertEqual(mine.sum(), score.n)
+            ratio = points["predicted_s"][mine] / points["measured_s"][mine]
+            self.assertAlmostEqual(np.abs(ratio - 1).mean(), score.mean, places=12)
+            self.assertAlmostEqual(points["covered"][mine].mean(), score.coverage_90, places=12)
+
+    def test_what_a_plan_hangs_on(self):
+        plan = {"tp": 4, "pp": 4, "sequence_parallel": True, "recompute": "full"}
+        told = foreplan.sensitivity(LLAMA, **plan)
+        changed = {what.name: what.step_time_s for what in told.what_if}
+        # Half the network is also a shipped scenario, whose cluster file says so.
+        half = foreplan.simulate(ROOT / "scenarios" / "llama3-70b-64xh100-half-network.yaml", **plan)
+        self.assertEqual(changed["network at half the bandwidth"], half.step_time_s)
+        self.assertLess(changed["network at twice the bandwidth"], changed["network at half the bandwidth"])
+        self.assertLessEqual(sum(group.share for group in told.groups), 1.01)
+        shares = [one.share for one in told.single]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+
+    def test_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "step.json"
+            done = program("simulate", LLAMA, "--tp", "4", "--pp", "8", "--trace", str(file))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(foreplan.trace(LLAMA, tp=4, pp=8), json.loads(file.read_text()))
+
+    def test_shipped_measurements(self):
+        # The counts of results/calibration/README.md, which import_shipped_test holds against the files.
+        counts = {"gemm": 26_249, "attention": 19_526, "collectives": 19_406, "memory": 6_900, "moe": 19_264}
+        for kind, count in counts.items():
+            self.assertEqual(foreplan.measurements(kind).size, count)
+        # First data line of gemm.fpm, in microseconds there: 1 32 64 2.6604.
+        first = foreplan.measurements("gemm").frame().iloc[0]
+        lines = (ROOT / "results" / "calibration" / "gemm.fpm").read_text().splitlines()
+        data = next(line for line in lines[1:] if not line.startswith(("@", "#"))).split()
+        self.assertEqual([str(first.m), str(first.n), str(first.k)], data[:3])
+        self.assertAlmostEqual(first.time_s * 1e6, float(data[3]), places=9)
+        self.assertEqual((first.source, first.licence), ("aic", "Apache-2.0"))
+        found = foreplan.measurements("collectives", device="H100", source="xxrjun")
+        self.assertEqual(found.size, 565)
+        self.assertEqual(set(found["device"]), {"H100-SXM5-80GB"})
+        self.assertEqual(foreplan.measurements("gemm", source="nobody").size, 0)
+
+    def test_measurements_go_through_a_table_and_a_database_unchanged(self):
+        whole = foreplan.measurements("attention", device="RTX-PRO-6000-BSE").frame()
+        rows = whole[whole["flags"] == ""].drop_duplicates().head(50)
+        with tempfile.TemporaryDirectory() as folder:
+            rows.to_csv(f"{folder}/rows.csv", index=False)
+            told, = foreplan.import_measurements(f"{folder}/rows.csv", database=f"{folder}/ours.db")
+            self.assertEqual((told.accepted, told.added, told.rejected), (50, 50, ()))
+            kept = foreplan.measurements("attention", database=f"{folder}/ours.db").frame()
+            self.assertEqual(kept.to_dict("list").keys(), rows.to_dict("list").keys())
+            for name in rows:
+                self.assertEqual(list(kept[name].astype(str)), list(rows[name].astype(str)), name)
+            shown, = program_json("import", f"{folder}/rows.csv", "--db", f"{folder}/theirs.db")
+            self.assertEqual(told.to_dict(), shown)
+
+    def test_run_tables_are_those_of_the_repository(self):
+        self.assertEqual([file.name for file in foreplan.run_tables()],
+                         sorted(file.name for file in (ROOT / "results" / "runs").glob("*.csv")))
 
 
 class BadInput(unittest.TestCase):
@@ -172,6 +237,19 @@ class BadInput(unittest.TestCase):
         self.same_text(lambda: foreplan.device("H1000"), "devices", "H1000")
         self.same_text(lambda: foreplan.cluster("8x8xH1000"), "clusters", "8x8xH1000")
         self.same_text(lambda: foreplan.calibrate("H1000"), "calibrate", "--device", "H1000")
+
+    def test_measurements(self):
+        with self.assertRaisesRegex(ValueError, "kind"):
+            foreplan.measurements("gemms")
+        with self.assertRaisesRegex(ValueError, "H1000"):
+            foreplan.measurements("gemm", device="H1000")
+        with tempfile.TemporaryDirectory() as folder:
+            none, database = f"{folder}/none.csv", f"{folder}/x.db"
+            self.same_text(lambda: foreplan.import_measurements(none, database=database), "import", none, "--db", database)
+            rows = str(ROOT / "tests" / "data" / "import" / "gemm.csv")
+            self.same_text(lambda: foreplan.import_measurements(rows, database=database, operation="all_reduced"),
+                           "import", rows, "--db", database, "--op", "all_reduced")
+            self.assertFalse(os.path.exists(database))
 
     def test_databases(self):
         with tempfile.TemporaryDirectory() as folder:
