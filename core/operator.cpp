@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, kPartCount> kPartNames = {
     "final_norm",
     "head",
     "loss",
+    "modulation",
 };
 static_assert(!kPartNames.back().empty());
 static_assert(kPartCount <= 32, "PartSet has 32 bits");

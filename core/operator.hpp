@@ -119,8 +119,9 @@ enum class Part : std::uint8_t {
   final_norm,
   head,
   loss,
+  modulation,  ///< adaLN: from the condition to shifts, scales and gates
 };
-inline constexpr int kPartCount = static_cast<int>(Part::loss) + 1;
+inline constexpr int kPartCount = static_cast<int>(Part::modulation) + 1;
 
 /// Set of parts as bits.
 using PartSet = std::uint32_t;

@@ -20,6 +20,14 @@ struct Family {
 
 // Sorted by name. The one list of supported architectures.
 constexpr std::array kFamilies = {
+    Family{"CogVideoXTransformer3DModel", hf::read_cogvideox},
+    Family{"CosmosTransformer3DModel", hf::read_cosmos},
+    Family{"DiTTransformer2DModel", hf::read_dit},
+    Family{"FluxTransformer2DModel", hf::read_flux},
+    Family{"HunyuanVideoTransformer3DModel", hf::read_hunyuan_video},
+    Family{"PixArtTransformer2DModel", hf::read_pixart},
+    Family{"SD3Transformer2DModel", hf::read_sd3},
+    Family{"WanTransformer3DModel", hf::read_wan},
     Family{"bloom", hf::read_bloom},
     Family{"deepseek_v2", hf::read_deepseek_v2},
     Family{"deepseek_v3", hf::read_deepseek_v3},
@@ -49,13 +57,17 @@ constexpr std::array kFamilies = {
 /// Beyond this no parameter count is meant seriously, and sums could leave 64 bits.
 constexpr double kMaxParameters = 1e15;
 
-/// The family of the file's `model_type`; records an error and returns null when there is none.
+/// The family of the file's `model_type` or, for a diffusion transformer, `_class_name`; records an
+/// error and returns null when there is none.
 const Family* find_family(const Node& root) {
-  const auto node = root.find("model_type");
+  auto node = root.find("model_type");
+  if (!node) node = root.find("_class_name");
   if (!node || !node->is_text()) {
     (node ? *node : root)
-        .error(fmt::format("model_type must be given as text; supported: {}",
-                           join(supported_model_types())));
+        .error(fmt::format(
+            "model_type must be given as text (_class_name for a diffusion transformer); "
+            "supported: {}",
+            join(supported_model_types())));
     return nullptr;
   }
   const std::string model_type = node->text();

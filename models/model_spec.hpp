@@ -1,7 +1,9 @@
 #pragma once
-// A decoder-only transformer as an architecture: what has to be computed, independent of any plan.
+// A transformer as an architecture: what has to be computed, independent of any plan. Decoder-only
+// language models and diffusion transformers.
 
 #include "core/operator.hpp"
+#include "models/diffusion.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -39,6 +41,10 @@ struct AttentionSpec {
   /// RMS norm of every q and k head: parameters per projection = head_dim_qk (Qwen3, Gemma 3).
   bool qk_norm = false;
   bool sinks = false;       ///< a learned logit per head in the softmax's denominator (GPT-OSS)
+  /// The q and k norms act on all heads at once: parameters per projection = heads * head_dim_qk.
+  bool qk_norm_across_heads = false;
+  NormKind qk_norm_kind = NormKind::rms_norm;  ///< a LayerNorm has a bias
+  bool causal = true;
   std::int64_t window = 0;  ///< sliding window in tokens, 0 = all keys
   std::optional<LatentAttention> latent;
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
@@ -63,6 +69,28 @@ struct MoeSpec {
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 
+/// Attention of a block's tokens to the text tokens, between self-attention and FFN.
+struct CrossAttention {
+  /// What is done to the block's tokens before: nothing (PixArt), the model's norm with a weight
+  /// and a bias (Wan), or norm and modulation, with a gate after (Cosmos).
+  enum class Norm : std::uint8_t { none, affine, modulated };
+  AttentionSpec attention;
+  std::int64_t context = 0;  ///< width of the text tokens
+  Norm norm = Norm::none;
+  friend bool operator==(const CrossAttention&, const CrossAttention&) = default;
+};
+
+/// What makes a layer the block of a diffusion transformer.
+struct DiffusionBlock {
+  BlockLayout layout = BlockLayout::sequential;
+  Modulation modulation;
+  std::optional<CrossAttention> cross;
+  /// `double_stream`: the text tokens end here, so that they only give keys and values (and, in the
+  /// code as published, queries that nobody uses): the last block of SD3.
+  bool text_ends = false;
+  friend bool operator==(const DiffusionBlock&, const DiffusionBlock&) = default;
+};
+
 /// One kind of layer. Exactly one of `ffn` and `moe` is set.
 struct LayerSpec {
   AttentionSpec attention;
@@ -72,12 +100,31 @@ struct LayerSpec {
   /// both share one norm (Falcon, GPT-J, Phi-2); 4 with post-norms too (Gemma 2 and 3).
   int norms = 2;
   bool parallel_residual = false;  ///< attention and FFN read the same input (GPT-NeoX, Falcon)
+  std::optional<DiffusionBlock> diffusion;
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
+};
+
+/// What a diffusion transformer has before and after its layers in place of a vocabulary.
+struct DiffusionSpec {
+  LatentGrid grid;
+  MediaShape media;              ///< that the model was published for
+  std::int64_t text_tokens = 0;  ///< of a prompt; 0 = no text
+  /// The text tokens run through the layers together with the latent ones: a sequence is both.
+  bool joint_text = false;
+  std::vector<Projection> embedders;         ///< in the order in which they run
+  std::vector<LearnedTable> tables;          ///< beside the embedders
+  std::vector<LayerSpec> refiner;            ///< layers over the text tokens alone (HunyuanVideo)
+  std::vector<Projection> final_modulation;  ///< from the condition to the last shift and scale
+  std::vector<LearnedTable> final_tables;
+  int final_norms = 1;  ///< on the latent tokens, before `output`
+  Projection output;
 };
 
 struct ModelSpec {
   std::string name;
-  std::string family;  ///< Hugging Face `model_type`, or "megatron-gpt" for paper models
+  /// Hugging Face `model_type`, `_class_name` of a diffusion transformer, or "megatron-gpt" for
+  /// paper models.
+  std::string family;
   std::string source;  ///< where the configuration was read
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
@@ -97,6 +144,7 @@ struct ModelSpec {
   /// Multi-token-prediction modules published beside the model (DeepSeek-V3: 1). Not part of
   /// `parameter_count`, as in the published count; trained only when a scenario asks for them.
   int mtp_depth = 0;
+  std::optional<DiffusionSpec> diffusion;  ///< a diffusion transformer; `vocabulary` is then 0
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] const LayerSpec& layer(int index) const {
@@ -123,6 +171,10 @@ struct Parameter {
 /// Final norm and output projection; the projection is absent when embeddings are tied.
 [[nodiscard]] std::vector<Parameter> head_parameters(const ModelSpec& model);
 
+/// Tokens of the sequence that the layers work on: those of the latent and, where it joins them, of
+/// the text. The media fit the grid.
+[[nodiscard]] std::int64_t sequence_tokens(const DiffusionSpec& diffusion, const MediaShape& media);
+
 /// All parameters as the published model has them (no MTP module, no vocabulary padding).
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
 /// Parameters that act on one token: experts count top_k of `experts`.
@@ -131,6 +183,8 @@ struct Parameter {
 /// Model FLOPs of one token at this sequence length, forward only: 2 x matmul parameters (output
 /// projection included, input embedding not) + attention 4 * heads * head_dim * s per layer.
 /// `causal` halves attention (pairs s(s+1)/2). Training = 3x (Narayanan et al. 2021, section 5.1).
+/// A diffusion transformer: all that one sample needs over its `sequence_length` tokens; its
+/// attention is never causal.
 [[nodiscard]] double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_length,
                                              bool causal);
 

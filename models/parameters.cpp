@@ -1,4 +1,5 @@
-#include "models/model_spec.hpp"
+#include "models/parameter_list.hpp"
+#include "models/rank_graph.hpp"
 
 #include <algorithm>
 #include <string>
@@ -6,34 +7,24 @@
 
 namespace foreplan::models {
 
+void add_qk_norms(ParameterList& list, const AttentionSpec& attention, const std::string& prefix) {
+  if (!attention.qk_norm) return;
+  const bool bias = attention.qk_norm_kind == NormKind::layer_norm;
+  // A norm across heads is split with them.
+  const bool across = attention.qk_norm_across_heads;
+  const auto sharding = across ? Parameter::Sharding::tensor : Parameter::Sharding::replicated;
+  const auto add = [&](const std::string& label, std::int64_t heads) {
+    const std::int64_t size = attention.head_dim_qk * (across ? heads : 1);
+    list.vector(Part::qkv, prefix + label, size, sharding);
+    if (bias) list.vector(Part::qkv, prefix + label + "_bias", size, sharding);
+  };
+  add("q_norm", attention.heads);
+  add("k_norm", attention.kv_heads);
+}
+
 namespace {
 
 using Sharding = Parameter::Sharding;
-
-/// Collects the parameters of one unit of the model.
-class ParameterList {
- public:
-  explicit ParameterList(const ModelSpec& model) : model_(model) {}
-
-  void matrix(Part part, std::string label, std::int64_t rows, std::int64_t cols, Sharding sharding,
-              std::int64_t copies = 1) {
-    list_.push_back({part, std::move(label), rows, cols, copies, sharding});
-  }
-  void vector(Part part, std::string label, std::int64_t size,
-              Sharding sharding = Sharding::replicated) {
-    matrix(part, std::move(label), size, 1, sharding);
-  }
-  /// A norm of the model's kind over the hidden state.
-  void norm(Part part, const std::string& label) {
-    if (model_.norm_weight) vector(part, label, model_.hidden);
-    if (model_.norm_bias) vector(part, label + "_bias", model_.hidden);
-  }
-  std::vector<Parameter> take() { return std::move(list_); }
-
- private:
-  const ModelSpec& model_;
-  std::vector<Parameter> list_;
-};
 
 void add_latent_projections(ParameterList& list, const ModelSpec& model,
                             const AttentionSpec& attention) {
@@ -66,10 +57,7 @@ void add_attention(ParameterList& list, const ModelSpec& model, const AttentionS
     list.matrix(Part::qkv, "qkv", width, model.hidden, Sharding::tensor);
     if (attention.qkv_bias) list.vector(Part::qkv, "qkv_bias", width, Sharding::tensor);
   }
-  if (attention.qk_norm) {
-    list.vector(Part::qkv, "q_norm", attention.head_dim_qk);
-    list.vector(Part::qkv, "k_norm", attention.head_dim_qk);
-  }
+  add_qk_norms(list, attention, "");
   if (attention.sinks) list.vector(Part::qkv, "sinks", attention.heads, Sharding::tensor);
   list.matrix(Part::attention_output, "attention_output", model.hidden,
               attention.heads * attention.head_dim_v, Sharding::tensor);
@@ -164,6 +152,7 @@ double matmul_elements(const ModelSpec& model, const LayerSpec& layer) {
 }  // namespace
 
 std::vector<Parameter> layer_parameters(const ModelSpec& model, const LayerSpec& layer) {
+  if (layer.diffusion) return diffusion_layer_parameters(model, layer);
   ParameterList list(model);
   list.norm(Part::attention_norm, "attention_norm");
   add_attention(list, model, layer.attention);
@@ -176,6 +165,7 @@ std::vector<Parameter> layer_parameters(const ModelSpec& model, const LayerSpec&
 }
 
 std::vector<Parameter> embedding_parameters(const ModelSpec& model) {
+  if (model.diffusion) return diffusion_embedding_parameters(model);
   ParameterList list(model);
   list.matrix(Part::embedding, "embedding", model.vocabulary, embedding_width(model),
               Sharding::tensor);
@@ -192,6 +182,7 @@ std::vector<Parameter> embedding_parameters(const ModelSpec& model) {
 }
 
 std::vector<Parameter> head_parameters(const ModelSpec& model) {
+  if (model.diffusion) return diffusion_head_parameters(model);
   ParameterList list(model);
   if (model.final_norm) list.norm(Part::final_norm, "final_norm");
   if (model.embedding_dim > 0) {
@@ -219,6 +210,9 @@ std::int64_t active_parameter_count(const ModelSpec& model) {
 }
 
 double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_length, bool causal) {
+  if (model.diffusion) {
+    return forward_flops(model, sequence_length) / static_cast<double>(sequence_length);
+  }
   const auto hidden = static_cast<double>(model.hidden);
   const auto width = static_cast<double>(embedding_width(model));
   double elements =

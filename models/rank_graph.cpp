@@ -2,6 +2,7 @@
 
 #include "core/assert.hpp"
 #include "models/rank/attention.hpp"
+#include "models/rank/diffusion_block.hpp"
 #include "models/rank/feed_forward.hpp"
 #include "models/rank/row_operators.hpp"
 
@@ -42,6 +43,7 @@ void add_feed_forward(GraphBuilder& builder, const LayerSpec& layer) {
 }  // namespace
 
 RankGraph layer_graph(const ModelSpec& model, const LayerSpec& layer, const RankShape& shape) {
+  if (layer.diffusion) return diffusion_layer_graph(model, layer, shape);
   GraphBuilder builder(model, shape);
   const Bytes state = builder.sizes().hidden_state();
   const bool post_norms = layer.norms >= kNormsOnBothSides;
@@ -72,6 +74,24 @@ RankGraph layer_graph(const ModelSpec& model, const LayerSpec& layer, const Rank
   // By the time attention is differentiated, what the FFN kept is gone.
   builder.moment(attention_moment - (builder.kept() - kept_by_attention));
   return std::move(builder).finish();
+}
+
+double forward_flops(const ModelSpec& model, std::int64_t sequence_length) {
+  RankShape shape;
+  shape.sequence_length = sequence_length;
+  shape.vocabulary = model.vocabulary;
+  const auto of = [](const RankGraph& graph) {
+    double sum = 0;
+    for (const Operator& op : graph.operators)
+      if (op.pass == Pass::forward) sum += op.flops.value;
+    return sum;
+  };
+  std::vector<double> of_kind;
+  for (const LayerSpec& layer : model.layer_kinds)
+    of_kind.push_back(of(layer_graph(model, layer, shape)));
+  double total = of(embedding_graph(model, shape)) + of(head_graph(model, shape, true));
+  for (const auto kind : model.layers) total += of_kind[kind];
+  return total;
 }
 
 namespace {

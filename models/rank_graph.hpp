@@ -154,6 +154,9 @@ struct RankGraph {
 [[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape,
                                    bool holds_table);
 
+/// FLOPs of the forward pass of one sequence on one device, from the operators.
+[[nodiscard]] double forward_flops(const ModelSpec& model, std::int64_t sequence_length);
+
 /// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward:
 /// 0 or 1, and between where every second product of a fused one is.
 [[nodiscard]] double recomputed_share(const Operator& op, PartSet recomputed);

@@ -167,6 +167,8 @@ def main():
     transformers.logging.set_verbosity_error()
     rows, wrong = [], []
     for path in sorted(CATALOGUE.glob("*.json")):
+        if "_class_name" in json.loads(path.read_text()):
+            continue  # a diffusion transformer: scripts/make_diffusion_counts.py
         row = count(path)
         row["published"], row["published_source"] = PUBLISHED.get(path.stem, ("", ""))
         if row["published"] not in ("", row["parameters"]):

@@ -107,6 +107,11 @@ std::string ConfigReader::text(std::string_view key, std::string_view if_absent)
   return node ? node->text() : std::string(if_absent);
 }
 
+bool ConfigReader::is_null(std::string_view key) const {
+  const auto node = present({key});
+  return node && node->is_null();
+}
+
 std::optional<ConfigReader> ConfigReader::nested(std::string_view key) const {
   const auto node = find({key});
   if (!node) return std::nullopt;

@@ -42,6 +42,8 @@ class ConfigReader {
   [[nodiscard]] std::string text(std::string_view key, std::string_view if_absent) const;
   /// The value of the key unless it is absent or null.
   [[nodiscard]] std::optional<Node> find(Keys keys) const;
+  /// The key is there and null.
+  [[nodiscard]] bool is_null(std::string_view key) const;
   /// A nested mapping such as `attn_config`; nullopt when absent or null.
   [[nodiscard]] std::optional<ConfigReader> nested(std::string_view key) const;
   /// Every key of this mapping must be one of `known`: for formats that are ours.

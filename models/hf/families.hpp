@@ -1,5 +1,6 @@
 #pragma once
-// One reader per `model_type`. A new family is one function here and one row in hf_config.cpp.
+// One reader per `model_type` (`_class_name` of a diffusion transformer). A new family is one
+// function here and one row in hf_config.cpp.
 
 #include "models/hf/config_reader.hpp"
 #include "models/model_spec.hpp"
@@ -38,5 +39,15 @@ void read_phi(const ConfigReader& config, ModelSpec& model);
 void read_bloom(const ConfigReader& config, ModelSpec& model);
 void read_mpt(const ConfigReader& config, ModelSpec& model);
 void read_falcon(const ConfigReader& config, ModelSpec& model);
+
+// diffusion_images.cpp, diffusion_videos.cpp: diffusion transformers, by their `_class_name`.
+void read_dit(const ConfigReader& config, ModelSpec& model);
+void read_pixart(const ConfigReader& config, ModelSpec& model);
+void read_sd3(const ConfigReader& config, ModelSpec& model);
+void read_flux(const ConfigReader& config, ModelSpec& model);
+void read_hunyuan_video(const ConfigReader& config, ModelSpec& model);
+void read_wan(const ConfigReader& config, ModelSpec& model);
+void read_cogvideox(const ConfigReader& config, ModelSpec& model);
+void read_cosmos(const ConfigReader& config, ModelSpec& model);
 
 }  // namespace foreplan::models::hf

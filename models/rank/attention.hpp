@@ -26,5 +26,16 @@ void add_latent_projections(GraphBuilder& builder, const ModelSpec& model,
 /// softmax(QK^T)V with its saved tensors and context-parallel exchanges. Returns as
 /// `add_attention`.
 Bytes add_attention_core(GraphBuilder& builder, const AttentionSpec& attention);
+/// The same of this rank's tokens to `context_tokens` text tokens of each sample, whose keys and
+/// values every context-parallel rank has.
+Bytes add_cross_attention_core(GraphBuilder& builder, const AttentionSpec& attention,
+                               std::int64_t context_tokens);
+
+/// q, k and v of `rows` from one column-parallel GEMM at `site`, then head norms.
+void add_qkv(GraphBuilder& builder, const AttentionSpec& attention, Site site, Rows rows);
+/// Norms of `queries` rows of q and `keys` rows of k heads; keeps their inputs. Norms across the
+/// heads of several tensor-parallel ranks sum their squares over them.
+void add_qk_norms(GraphBuilder& builder, const AttentionSpec& attention, std::int64_t queries,
+                  std::int64_t keys);
 
 }  // namespace foreplan::models

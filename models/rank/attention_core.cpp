@@ -6,25 +6,31 @@ namespace foreplan::models {
 namespace {
 
 constexpr std::string_view kFusedLabel = "core_attention";
+constexpr std::string_view kCrossLabel = "cross_attention";
 constexpr std::string_view kScoresLabel = "attention_scores";
 
-/// The core as one rank computes it.
+/// The core as one rank computes it. `context_tokens` > 0: keys and values are those of so many
+/// text tokens of each sample, whole on every rank.
 class AttentionCore {
  public:
-  AttentionCore(GraphBuilder& builder, const AttentionSpec& attention)
+  AttentionCore(GraphBuilder& builder, const AttentionSpec& attention, std::int64_t context_tokens)
       : builder_(builder),
         sizes_(builder.sizes()),
         shape_(builder.shape()),
+        cross_(context_tokens > 0),
+        causal_(attention.causal && !cross_),
         window_(attention.window),
         qkv_part_(attention.latent ? Part::mla_up_projection : Part::qkv),
         heads_(projected_heads(attention, shape_)),
         fused_(shape_.attention == AttentionKernel::fused),
-        exchanges_heads_(shape_.context_parallel == ContextParallelKind::ulysses),
+        exchanges_heads_(!cross_ && shape_.context_parallel == ContextParallelKind::ulysses),
         core_q_(exchanges_heads_ ? share(heads_.q, shape_.cp) : heads_.q),
         core_kv_(exchanges_heads_ ? share_or_one(heads_.kv, shape_.cp) : heads_.kv),
         queries_(exchanges_heads_ ? shape_.sequence_length
                                   : share(shape_.sequence_length, shape_.cp)),
-        tokens_(static_cast<double>(sizes_.tokens())) {}
+        keys_(cross_ ? context_tokens : shape_.sequence_length),
+        tokens_(static_cast<double>(sizes_.tokens())),
+        key_rows_(cross_ ? static_cast<double>(shape_.micro_batch * context_tokens) : tokens_) {}
 
   void operators() {
     if (fused_) {
@@ -32,7 +38,7 @@ class AttentionCore {
     } else {
       unfused();
     }
-    if (shape_.cp > 1) exchange();
+    if (exchanges()) exchange();
     builder_.end_node();
   }
 
@@ -47,7 +53,7 @@ class AttentionCore {
     }
     // A fused backward needs the context, which is another tensor than the projection's input where
     // that is quantised, and where Ulysses has exchanged it.
-    const bool exchanged = shape_.cp > 1 && exchanges_heads_;
+    const bool exchanged = exchanges() && exchanges_heads_;
     if (fused_ && ((sizes_.fp8() && shape_.keeps_narrow) || exchanged))
       builder_.keep(core("context"), context_bytes());
   }
@@ -60,16 +66,18 @@ class AttentionCore {
     Bytes alive = sizes_.hidden_state() + context_bytes() + q_bytes() + key_value_bytes(heads_.kv);
     alive += fused_ ? Bytes{4.0 * tokens_ * static_cast<double>(heads_.q * heads_.dim_qk)}
                     : 2.0 * scores_bytes();
-    if (shape_.cp > 1 && shape_.context_parallel == ContextParallelKind::ring) {
+    if (exchanges() && shape_.context_parallel == ContextParallelKind::ring) {
       alive += 4.0 * key_value_bytes(heads_.kv);
     }
-    if (shape_.cp > 1 && shape_.context_parallel == ContextParallelKind::all_gather) {
+    if (exchanges() && shape_.context_parallel == ContextParallelKind::all_gather) {
       alive += 2.0 * shape_.cp * key_value_bytes(heads_.kv);
     }
     return alive;
   }
 
  private:
+  /// Keys and values of the sequence's other parts come from other ranks.
+  bool exchanges() const { return shape_.cp > 1 && !cross_; }
   static Site core(std::string_view label) { return {Part::core_attention, label}; }
   Bytes q_bytes() const {
     return sizes_.activations(tokens_, static_cast<double>(heads_.q * heads_.dim_qk));
@@ -79,12 +87,12 @@ class AttentionCore {
   }
   /// This rank's K and V of `kv` heads.
   Bytes key_value_bytes(std::int64_t kv) const {
-    return sizes_.activations(tokens_, static_cast<double>(kv * (heads_.dim_qk + heads_.dim_v)));
+    return sizes_.activations(key_rows_, static_cast<double>(kv * (heads_.dim_qk + heads_.dim_v)));
   }
   /// Queries times keys over all heads: b (a/t) (s/c) s, also after an Ulysses exchange.
   double score_elements() const {
     return static_cast<double>(shape_.micro_batch * core_q_ * queries_) *
-           static_cast<double>(shape_.sequence_length);
+           static_cast<double>(keys_);
   }
   Bytes scores_bytes() const { return Bytes{sizes_.element() * score_elements()}; }
 
@@ -98,27 +106,31 @@ class AttentionCore {
 
   /// What a balanced (zig-zag) context-parallel rank computes: its s/c queries see (s+1)/2 keys in
   /// the mean, as many pairs as a causal kernel over the last s/c queries of (s + s/c)/2 keys.
+  /// Where nothing is masked, its queries see all keys.
   AttentionShape fused_shape() const {
     return {.batch = shape_.micro_batch,
             .heads_q = core_q_,
             .heads_kv = core_kv_,
             .q_len = queries_,
-            .kv_len = (shape_.sequence_length + queries_) / 2,
+            .kv_len = causal_ ? (keys_ + queries_) / 2 : keys_,
             .head_dim_qk = heads_.dim_qk,
             .head_dim_v = heads_.dim_v,
-            .window = window_};
+            .window = window_,
+            .causal = causal_};
   }
 
   void fused() {
     AttentionShape whole = fused_shape();
-    whole.q_len = whole.kv_len = shape_.sequence_length;
+    whole.q_len = shape_.sequence_length;
+    whole.kv_len = keys_;
     const double part_of_whole =
         static_cast<double>(queries_) / static_cast<double>(shape_.sequence_length);
-    const auto batch_keys = static_cast<double>(shape_.micro_batch * shape_.sequence_length);
+    const auto batch_keys = static_cast<double>(shape_.micro_batch * keys_);
     const Bytes keys = sizes_.activations(
         batch_keys, static_cast<double>(core_kv_ * (heads_.dim_qk + heads_.dim_v)));
     const Bytes statistics{4.0 * tokens_ * static_cast<double>(heads_.q)};
-    Operator op = operator_at(OperatorKind::attention, Pass::forward, core(kFusedLabel));
+    Operator op = operator_at(OperatorKind::attention, Pass::forward,
+                              core(cross_ ? kCrossLabel : kFusedLabel));
     op.shape = fused_shape();
     op.input = op.output = shape_.activation;
     op.flops = flops(whole, Pass::forward) * part_of_whole;
@@ -141,7 +153,7 @@ class AttentionCore {
   /// Full score squares: the kernels compute masked pairs too. dK and dV are part of dgrad, because
   /// the projections' backward waits for them.
   void unfused() {
-    const std::int64_t keys = shape_.sequence_length;
+    const std::int64_t keys = keys_;
     constexpr std::string_view kContext = "attention_context";
     batched(Pass::forward, kScoresLabel, {.m = queries_, .n = keys, .k = heads_.dim_qk});
     softmax();
@@ -153,9 +165,7 @@ class AttentionCore {
     batched(Pass::dgrad, kScoresLabel, {.m = keys, .n = heads_.dim_qk, .k = queries_});  // dK
   }
 
-  RowShape score_rows() const {
-    return {shape_.micro_batch * core_q_ * queries_, shape_.sequence_length};
-  }
+  RowShape score_rows() const { return {shape_.micro_batch * core_q_ * queries_, keys_}; }
 
   /// Scale, mask and softmax in one kernel; dropout reads the probabilities again and writes a mask
   /// and its output.
@@ -223,6 +233,7 @@ class AttentionCore {
   GraphBuilder& builder_;
   const LocalSizes& sizes_;
   const RankShape& shape_;
+  bool cross_, causal_;
   std::int64_t window_;
   Part qkv_part_;  ///< whose recomputation rebuilds q, k and v
   ProjectedHeads heads_;
@@ -230,16 +241,23 @@ class AttentionCore {
   bool exchanges_heads_;
   std::int64_t core_q_, core_kv_;  ///< heads inside the core
   std::int64_t queries_;           ///< query positions of a sequence inside the core
-  double tokens_;
+  std::int64_t keys_;              ///< key positions that they see, masked ones included
+  double tokens_;                  ///< rows of q on this rank
+  double key_rows_;                ///< rows of k and v on this rank
 };
 
 }  // namespace
 
-Bytes add_attention_core(GraphBuilder& builder, const AttentionSpec& attention) {
-  AttentionCore core(builder, attention);
+Bytes add_cross_attention_core(GraphBuilder& builder, const AttentionSpec& attention,
+                               std::int64_t context_tokens) {
+  AttentionCore core(builder, attention, context_tokens);
   core.operators();
   core.keep();
   return core.backward_moment();
+}
+
+Bytes add_attention_core(GraphBuilder& builder, const AttentionSpec& attention) {
+  return add_cross_attention_core(builder, attention, /*context_tokens=*/0);
 }
 
 }  // namespace foreplan::models

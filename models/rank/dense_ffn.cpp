@@ -7,13 +7,14 @@ namespace {
 
 /// The backward moments of a two-layer MLP, beyond the saved bytes; the gradient of the layer's
 /// output exists in all of them.
-void note_moments(GraphBuilder& builder, Bytes wide, Bytes activation_kept, double inputs) {
+void note_moments(GraphBuilder& builder, Rows rows, Bytes wide, Bytes activation_kept,
+                  double inputs) {
   const LocalSizes& sizes = builder.sizes();
-  const Bytes grad = sizes.hidden_state();
-  const Bytes whole = sizes.gathered_state();
-  const Bytes gathered = sizes.gathers() ? sizes.kept_operands(static_cast<double>(sizes.tokens()),
-                                                               static_cast<double>(sizes.hidden()))
-                                         : Bytes{};
+  const auto hidden = static_cast<double>(sizes.hidden());
+  const Bytes grad = sizes.activations(static_cast<double>(rows.sharded), hidden);
+  const Bytes whole = sizes.activations(static_cast<double>(rows.all), hidden);
+  const Bytes gathered =
+      rows.gathers() ? sizes.kept_operands(static_cast<double>(rows.all), hidden) : Bytes{};
   // fc2: the gathered output gradient and the gradient of the activation's output exist.
   builder.moment(grad + gathered + wide);
   // Activation: gradients of its output and inputs exist, its saved output is gone.
@@ -29,7 +30,8 @@ void add_mlp(GraphBuilder& builder, const Mlp& mlp) {
   const LocalSizes& sizes = builder.sizes();
   const std::int64_t width = share(mlp.width, builder.shape().tp);
   const int inputs = activation_inputs(mlp.kind);
-  const auto tokens = static_cast<double>(sizes.tokens());
+  const Rows rows = mlp.rows.all > 0 ? mlp.rows : sizes.token_rows();
+  const auto tokens = static_cast<double>(rows.all);
   const Bytes wide = sizes.activations(tokens, static_cast<double>(width));
   const Bytes activation_kept = sizes.kept_operands(tokens, static_cast<double>(width));
 
@@ -37,16 +39,18 @@ void add_mlp(GraphBuilder& builder, const Mlp& mlp) {
                        .inputs = sizes.hidden(),
                        .outputs = inputs * width,
                        .split = Split::column,
-                       .bias = mlp.bias});
+                       .bias = mlp.bias,
+                       .rows = rows});
   builder.keep({mlp.fc1.part, "fc1_output"}, static_cast<double>(inputs) * wide);
-  add_activation(builder, mlp.activation, mlp.kind, sizes.tokens(), width);
+  add_activation(builder, mlp.activation, mlp.kind, rows.all, width);
   builder.keep({mlp.activation.part, "activation_output"}, activation_kept);
   add_linear(builder, {.site = mlp.fc2,
                        .inputs = width,
                        .outputs = sizes.hidden(),
                        .split = Split::row,
-                       .bias = mlp.bias});
-  note_moments(builder, wide, activation_kept, inputs);
+                       .bias = mlp.bias,
+                       .rows = rows});
+  note_moments(builder, rows, wide, activation_kept, inputs);
 }
 
 void add_dense_ffn(GraphBuilder& builder, const FeedForwardSpec& ffn) {

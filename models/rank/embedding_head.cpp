@@ -1,5 +1,6 @@
 // What the first stage does before its layers and the last stage after them.
 
+#include "models/rank/diffusion_block.hpp"
 #include "models/rank/linear.hpp"
 #include "models/rank/row_operators.hpp"
 #include "models/rank_graph.hpp"
@@ -149,6 +150,7 @@ void note_head_moments(GraphBuilder& builder, std::int64_t vocabulary) {
 }  // namespace
 
 RankGraph embedding_graph(const ModelSpec& model, const RankShape& shape) {
+  if (model.diffusion) return diffusion_embedding_graph(model, shape);
   GraphBuilder builder(model, shape);
   const LocalSizes& sizes = builder.sizes();
   add_lookup(builder, model);
@@ -172,6 +174,7 @@ RankGraph embedding_graph(const ModelSpec& model, const RankShape& shape) {
 }
 
 RankGraph head_graph(const ModelSpec& model, const RankShape& shape, bool holds_table) {
+  if (model.diffusion) return diffusion_head_graph(model, shape);
   GraphBuilder builder(model, shape);
   const LocalSizes& sizes = builder.sizes();
   const std::int64_t vocabulary = local_vocabulary(model, shape);

@@ -10,6 +10,7 @@ struct Mlp {
   ActivationKind kind{};
   std::int64_t width = 0;  ///< one side of a gated unit, before TP
   bool bias = false;
+  Rows rows{};  ///< that it works on; none = the tokens of the layer
 };
 
 /// Column-parallel fc1, activation, row-parallel fc2. Keeps the activation's input (as it is) and

@@ -17,14 +17,15 @@ class LinearPasses {
         sizes_(builder.sizes()),
         linear_(linear),
         fp8_(linear.fp8 && sizes_.fp8()),
-        rows_(linear.split == Split::replicated ? sizes_.sharded_tokens() : sizes_.tokens()),
-        input_rows_(linear.split == Split::row ? sizes_.tokens() : sizes_.sharded_tokens()),
-        output_rows_(linear.split == Split::column ? sizes_.tokens() : sizes_.sharded_tokens()),
+        whole_(linear.rows.all > 0 ? linear.rows : sizes_.token_rows()),
+        rows_(linear.split == Split::replicated ? whole_.sharded : whole_.all),
+        input_rows_(linear.split == Split::row ? whole_.all : whole_.sharded),
+        output_rows_(linear.split == Split::column ? whole_.all : whole_.sharded),
         type_(fp8_ ? sizes_.operand_type() : sizes_.shape().activation) {}
 
   void forward() {
     quantize(Pass::forward, "quantize_input", input_rows_, linear_.inputs);
-    if (linear_.split == Split::column && sizes_.gathers()) {
+    if (linear_.split == Split::column && whole_.gathers()) {
       builder_.exposed(Pass::forward, part(),
                        over_tp(CollectiveKind::all_gather, operands(linear_.inputs)));
     }
@@ -34,34 +35,24 @@ class LinearPasses {
                    .output = linear_.fp32_output ? DType::fp32 : sizes_.shape().activation});
     if (linear_.split == Split::row && split()) {
       const auto kind =
-          sizes_.gathers() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+          whole_.gathers() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
       builder_.exposed(Pass::forward, part(), over_tp(kind, activations(linear_.outputs)));
     }
   }
 
   void backward() {
     quantize(Pass::dgrad, "quantize_gradient", output_rows_, linear_.outputs);
-    if (linear_.split == Split::row && sizes_.gathers()) {
+    if (linear_.split == Split::row && whole_.gathers()) {
       builder_.exposed(Pass::dgrad, part(),
                        over_tp(CollectiveKind::all_gather, operands(linear_.outputs)));
       transpose("transpose_gradient", linear_.outputs);
     }
-    if (linear_.split == Split::column && sizes_.gathers()) {
+    if (linear_.split == Split::column && whole_.gathers()) {
       builder_.overlapped(Pass::dgrad, part(),
                           over_tp(CollectiveKind::all_gather, operands(linear_.inputs)),
                           linear_.site.label, Pass::dgrad);
     }
-    builder_.gemm(Pass::dgrad, linear_.site,
-                  {.shape = {.m = rows_, .n = linear_.inputs, .k = linear_.outputs},
-                   .input = type_,
-                   .output = sizes_.shape().activation});
-    if (linear_.split == Split::column && split()) {
-      const auto kind =
-          sizes_.gathers() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-      builder_.overlapped(Pass::dgrad, part(), over_tp(kind, activations(linear_.inputs)),
-                          linear_.site.label, Pass::wgrad);
-      if (sizes_.gathers()) transpose("transpose_input", linear_.inputs);
-    }
+    if (linear_.input_gradient) input_gradient();
     const bool fused = sizes_.shape().gradient_sink == GradientSink::in_gemm;
     builder_.gemm(Pass::wgrad, linear_.site,
                   {.shape = {.m = linear_.outputs, .n = linear_.inputs, .k = rows_},
@@ -79,13 +70,26 @@ class LinearPasses {
   }
 
  private:
+  void input_gradient() {
+    builder_.gemm(Pass::dgrad, linear_.site,
+                  {.shape = {.m = rows_, .n = linear_.inputs, .k = linear_.outputs},
+                   .input = type_,
+                   .output = sizes_.shape().activation});
+    if (linear_.split != Split::column || !split()) return;
+    const auto kind =
+        whole_.gathers() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+    builder_.overlapped(Pass::dgrad, part(), over_tp(kind, activations(linear_.inputs)),
+                        linear_.site.label, Pass::wgrad);
+    if (whole_.gathers()) transpose("transpose_input", linear_.inputs);
+  }
+
   Part part() const { return linear_.site.part; }
   bool split() const { return sizes_.shape().tp > 1; }
   Bytes activations(std::int64_t cols) const {
-    return Bytes{sizes_.element() * area(sizes_.tokens(), cols)};
+    return Bytes{sizes_.element() * area(whole_.all, cols)};
   }
   Bytes operands(std::int64_t cols) const {
-    return Bytes{(fp8_ ? sizes_.operand() : sizes_.element()) * area(sizes_.tokens(), cols)};
+    return Bytes{(fp8_ ? sizes_.operand() : sizes_.element()) * area(whole_.all, cols)};
   }
 
   /// A per-tensor-scaled copy that is gathered afterwards is transposed after the gather.
@@ -93,7 +97,7 @@ class LinearPasses {
 
   void quantize(Pass pass, std::string_view label, std::int64_t rows, std::int64_t cols) {
     if (!fp8_) return;
-    const bool gathered_later = rows != sizes_.tokens() && linear_.split != Split::replicated;
+    const bool gathered_later = rows != whole_.all && linear_.split != Split::replicated;
     const bool both =
         casts_both_ways(sizes_.shape()) && !(gathered_later && transposed_after_gather());
     add_quantize(builder_, pass, {part(), label}, rows, cols, both);
@@ -104,13 +108,14 @@ class LinearPasses {
     if (!fp8_ || !transposed_after_gather() || !casts_both_ways(sizes_.shape())) return;
     const double bytes = operands(cols).value;
     builder_.rows(OperatorKind::quantize, Pass::dgrad, {part(), label},
-                  {.rows = sizes_.tokens(), .cols = cols}, {.read = bytes, .written = bytes});
+                  {.rows = whole_.all, .cols = cols}, {.read = bytes, .written = bytes});
   }
 
   GraphBuilder& builder_;
   const LocalSizes& sizes_;
   const Linear& linear_;
   bool fp8_;
+  Rows whole_;                ///< of the layer's input and output
   std::int64_t rows_;         ///< that the GEMMs work on
   std::int64_t input_rows_;   ///< that this rank holds of the input before any gather
   std::int64_t output_rows_;  ///< that this rank holds of the output's gradient before any gather

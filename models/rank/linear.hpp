@@ -17,8 +17,10 @@ struct Linear {
   Split split = Split::column;
   bool bias = false;
   bool fp8 = true;  ///< runs in FP8 where the shape's GEMMs do; not the head, not the router
-  bool owns_weight = true;   ///< false: the table of tied embeddings, counted where it lives
-  bool fp32_output = false;  ///< the router
+  bool owns_weight = true;     ///< false: the table of tied embeddings, counted where it lives
+  bool fp32_output = false;    ///< the router
+  Rows rows{};                 ///< that it works on; none = the tokens of the layer
+  bool input_gradient = true;  ///< false: the input is data
 };
 
 /// The kernel that adds a weight's gradient [rows x cols] to the gradient buffer, where wgrad GEMMs

@@ -7,6 +7,14 @@
 
 namespace foreplan::models {
 
+/// Rows of a tensor on one rank: `all` that a tensor-parallel group works on together, and the
+/// share that sequence parallelism leaves this rank of them.
+struct Rows {
+  std::int64_t all = 0, sharded = 0;
+  /// Split by sequence parallelism over more than one rank.
+  [[nodiscard]] bool gathers() const { return all != sharded; }
+};
+
 /// Token counts and element sizes of one rank and micro-batch. T = s b / c; T' = T / t with
 /// sequence parallelism, else T.
 class LocalSizes {
@@ -18,6 +26,10 @@ class LocalSizes {
   std::int64_t tokens() const { return tokens_; }                  ///< T
   std::int64_t sharded_tokens() const { return sharded_tokens_; }  ///< T'
   bool gathers() const { return gathers_; }  ///< sequence parallel over more than one rank
+  Rows token_rows() const { return {tokens_, sharded_tokens_}; }
+  /// Of a diffusion transformer: one row per sample, the text tokens (part of T where they join the
+  /// latent ones, else whole on every rank), the latent tokens.
+  Rows rows_of(Stream stream) const;
 
   double element() const { return element_; }  ///< bytes of an activation element
   /// Bytes of an element that a linear layer's GEMM reads: 1 with FP8, plus a 4-byte scale for
@@ -46,6 +58,8 @@ class LocalSizes {
   std::int64_t hidden_;
   std::int64_t tokens_;
   std::int64_t sharded_tokens_;
+  Rows text_;
+  bool joint_text_;
   bool gathers_;
   double element_;
   double operand_;

@@ -29,11 +29,12 @@ void add_norm(GraphBuilder& builder, const Norm& norm) {
   const double statistics = (layer_norm ? 2.0 : 1.0) * kFp32 * static_cast<double>(norm.rows);
   const double weights =
       static_cast<double>(norm.weights * (int{norm.weight} + int{norm.bias}) * norm.cols);
+  const auto vectors = static_cast<double>(2 * norm.modulated_samples * norm.cols);
   builder.rows(kind, Pass::forward, norm.site, shape,
-               {.read = tensor + element * weights, .written = tensor + statistics});
-  builder.rows(
-      kind, Pass::dgrad, norm.site, shape,
-      {.read = 2 * tensor + element * weights + statistics, .written = tensor + kFp32 * weights});
+               {.read = tensor + element * (weights + vectors), .written = tensor + statistics});
+  builder.rows(kind, Pass::dgrad, norm.site, shape,
+               {.read = 2 * tensor + element * (weights + vectors) + statistics,
+                .written = tensor + kFp32 * (weights + vectors)});
   builder.end_node();
   builder.dense_parameters(weights);
   builder.keep({norm.site.part, "norm_statistics"}, Bytes{statistics});
@@ -48,6 +49,20 @@ void add_activation(GraphBuilder& builder, Site site, ActivationKind kind, std::
                {.read = inputs * tensor, .written = tensor});
   builder.rows(OperatorKind::activation, Pass::dgrad, site, shape,
                {.read = (inputs + 1) * tensor, .written = inputs * tensor});
+  builder.end_node();
+}
+
+void add_gated_residual(GraphBuilder& builder, std::string_view label, std::int64_t rows,
+                        std::int64_t samples) {
+  const Site site{Part::residual, label};
+  const RowShape shape{rows, builder.sizes().hidden()};
+  const double element = builder.sizes().element();
+  const double tensor = element * area(shape);
+  const auto gates = static_cast<double>(samples * builder.sizes().hidden());
+  builder.rows(OperatorKind::add, Pass::forward, site, shape,
+               {.read = 2 * tensor + element * gates, .written = tensor});
+  builder.rows(OperatorKind::add, Pass::dgrad, site, shape,
+               {.read = 3 * tensor + element * gates, .written = 2 * tensor + kFp32 * gates});
   builder.end_node();
 }
 

@@ -12,6 +12,9 @@ struct Norm {
   bool weight = true, bias = false;
   /// Weight vectors behind this one kernel (q and k norms run as one operator).
   int weights = 1;
+  /// > 0: of so many samples, each of which shifts and scales its rows by vectors of its own in the
+  /// same kernel (adaLN).
+  std::int64_t modulated_samples = 0;
 };
 
 /// The norm that `model` puts on the hidden state of T' tokens.
@@ -27,6 +30,12 @@ void add_norm(GraphBuilder& builder, const Norm& norm);
 /// and the G inputs and writes G gradients.
 void add_activation(GraphBuilder& builder, Site site, ActivationKind kind, std::int64_t rows,
                     std::int64_t cols);
+
+/// A gated branch joins the residual stream, x + g y with a vector g for each of `samples`: forward
+/// reads x, y and the gates, writes the sum. Backward sums the gradients that meet at the fork,
+/// reads y again, writes the gradients of x, of y and of the gates.
+void add_gated_residual(GraphBuilder& builder, std::string_view label, std::int64_t rows,
+                        std::int64_t samples);
 
 /// Rotary embedding of `cols` elements a row, in place: read and written once each way.
 void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols);

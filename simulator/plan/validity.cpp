@@ -97,12 +97,37 @@ std::int64_t undivided_width(const ModelSpec& model, int tp) {
   return 0;
 }
 
+/// Zig-zag context parallelism cuts a causal sequence into 2 cp pieces, any other into cp; sequence
+/// parallelism into tp.
+std::int64_t sequence_pieces(const ParallelPlan& plan, const ModelSpec& model) {
+  const int zig_zag = plan.cp > 1 && model.layer_kinds.front().attention.causal ? 2 : 1;
+  return std::int64_t{zig_zag} * plan.cp * (plan.sequence_parallel ? plan.tp : 1);
+}
+
+/// Text tokens that run through the layers beside those of the latent.
+std::int64_t joint_text(const ModelSpec& model) {
+  return model.diffusion && model.diffusion->joint_text ? model.diffusion->text_tokens : 0;
+}
+
 std::string divisors(std::int64_t n) {
   std::vector<std::int64_t> found;
   for (std::int64_t d = 1; d <= n && found.size() < 16; ++d) {
     if (n % d == 0) found.push_back(d);
   }
   return fmt::format("{}", fmt::join(found, ", "));
+}
+
+}  // namespace
+
+namespace {
+
+std::string pieces_text(const ParallelPlan& plan, const ModelSpec& model) {
+  const bool zig_zag = model.layer_kinds.front().attention.causal;
+  std::string text;
+  if (plan.cp > 1)
+    text = zig_zag ? fmt::format("2*cp = {}", 2 * plan.cp) : fmt::format("cp = {}", plan.cp);
+  if (plan.sequence_parallel) text += fmt::format("{}tp = {}", text.empty() ? "" : " x ", plan.tp);
+  return text;
 }
 
 }  // namespace
@@ -132,10 +157,9 @@ Rule violated(const ParallelPlan& plan, const Job& job) {
   if (!positive(plan)) return Rule::degrees_positive;
   if (plan.world_size() > job.cluster->devices()) return Rule::world_exceeds_cluster;
   if (const Rule r = violated_tensor_split(plan, *job.model); r != Rule::none) return r;
-  // Zig-zag context parallelism cuts a sequence into 2 cp pieces; sequence parallelism into tp.
-  const std::int64_t pieces =
-      (plan.cp > 1 ? 2 * plan.cp : 1) * (plan.sequence_parallel ? plan.tp : 1);
+  const std::int64_t pieces = sequence_pieces(plan, *job.model);
   if (job.training.sequence_length % pieces != 0) return Rule::sequence_divides;
+  if (joint_text(*job.model) % pieces != 0) return Rule::text_divides;
   if (const Rule r = violated_pipeline(plan, job); r != Rule::none) return r;
   if (const Rule r = violated_experts(plan, *job.model); r != Rule::none) return r;
   if (const Rule r = violated_replicas(plan, *job.model); r != Rule::none) return r;
@@ -171,10 +195,12 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::moe_tp_needs_sequence_parallel:
       return "sequence_parallel: a mixture-of-experts model with tp > 1 needs it";
     case Rule::sequence_divides:
+      return fmt::format("sequence_length {} does not divide into {} pieces",
+                         job.training.sequence_length, pieces_text(plan, model));
+    case Rule::text_divides:
       return fmt::format(
-          "sequence_length {} does not divide into {}{} pieces", job.training.sequence_length,
-          plan.cp > 1 ? fmt::format("2*cp = {}", 2 * plan.cp) : std::string(),
-          plan.sequence_parallel ? fmt::format(" x tp = {}", plan.tp) : std::string());
+          "text_tokens {} do not divide into {} pieces, as the picture's or video's tokens do",
+          joint_text(model), pieces_text(plan, model));
     case Rule::layers_cover_chunks:
       return fmt::format("pp*vpp = {} chunks need at least as many layers; the model has {}",
                          plan.pp * plan.vpp, model.layer_count());
@@ -190,7 +216,9 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::experts_divide_by_ep:
       return fmt::format("ep: {} does not divide the {} experts; choose one of {}", plan.ep,
                          moe->moe->experts, divisors(moe->moe->experts));
-    case Rule::ep_needs_experts: return "ep, etp: the model has no experts";
+    case Rule::ep_needs_experts:
+      return model.diffusion ? "ep, etp: the blocks of this diffusion transformer have no experts"
+                             : "ep, etp: the model has no experts";
     case Rule::expert_ranks_divide:
       return fmt::format("etp*ep = {} does not divide tp*cp*dp = {}", plan.etp * plan.ep,
                          plan.tp * plan.cp * plan.dp);

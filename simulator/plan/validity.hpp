@@ -22,6 +22,7 @@ enum class Rule : std::uint8_t {
   sequence_parallel_needs_tp,
   moe_tp_needs_sequence_parallel,
   sequence_divides,
+  text_divides,
   layers_cover_chunks,
   interleaving_needs_pipeline,
   interleaved_layers_divide,

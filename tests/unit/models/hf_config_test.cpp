@@ -68,7 +68,9 @@ TEST(HfVariants, HaveOneGoldenRowEachAndCoverEveryFamily) {
     families.insert(model->family);
   }
   EXPECT_EQ(files, golden);
-  const auto types = supported_model_types();
+  auto types = supported_model_types();
+  // Diffusion transformers, by class name: tests/published/diffusion_counts_test.cpp.
+  std::erase_if(types, [](std::string_view type) { return type.ends_with("Model"); });
   EXPECT_EQ(families, std::set<std::string>(types.begin(), types.end()));
 }
 

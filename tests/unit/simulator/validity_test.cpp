@@ -152,6 +152,40 @@ TEST(Validity, TheSequenceDividesOverSequenceParallelRanks) {
   EXPECT_THAT(text, AllOf(HasSubstr("2044"), HasSubstr("tp = 8")));
 }
 
+/// 8190 tokens of a latent and 10 of a text, which attend to each other without a mask.
+Question about_diffusion() {
+  Question question;
+  question.training.sequence_length = 8200;
+  models::ModelSpec& model = question.model;
+  model.layer_kinds.front().attention.causal = false;
+  model.layer_kinds.front().diffusion = models::DiffusionBlock{};
+  model.diffusion = models::DiffusionSpec{};
+  model.diffusion->text_tokens = 10;
+  model.diffusion->joint_text = true;
+  return question;
+}
+
+TEST(Validity, NeedsNoZigZagPiecesWhereNothingIsMasked) {
+  Question question = about_diffusion();
+  EXPECT_EQ(outcome(question, [](ParallelPlan& p) { p.cp = 2; }).first, Rule::none);
+  question.training.sequence_length = 8201;
+  const auto [rule, text] = outcome(question, [](ParallelPlan& p) { p.cp = 2; });
+  EXPECT_EQ(rule, Rule::sequence_divides);
+  EXPECT_THAT(text, AllOf(HasSubstr("8201"), HasSubstr("cp = 2"), testing::Not(HasSubstr("2*cp"))));
+}
+
+TEST(Validity, TextThatJoinsTheLatentDividesAsItDoes) {
+  const auto [rule, text] = outcome(about_diffusion(), [](ParallelPlan& p) { p.cp = 4; });
+  EXPECT_EQ(rule, Rule::text_divides);
+  EXPECT_THAT(text, AllOf(HasSubstr("text_tokens 10"), HasSubstr("cp = 4")));
+}
+
+TEST(Validity, DiffusionTransformersHaveNoExpertsToSpread) {
+  const auto [rule, text] = outcome(about_diffusion(), [](ParallelPlan& p) { p.ep = 2; });
+  EXPECT_EQ(rule, Rule::ep_needs_experts);
+  EXPECT_THAT(text, HasSubstr("diffusion transformer"));
+}
+
 TEST(Validity, EveryChunkHoldsALayer) {
   const auto [rule, text] = outcome(Question{}, [](ParallelPlan& p) { p.pp = 16, p.dp = 1; });
   EXPECT_EQ(rule, Rule::layers_cover_chunks);
