@@ -129,7 +129,7 @@ class Calibrate final : public Verb {
       }
     }
     // A data sheet cannot be made surer by measuring; the profile that measuring would feed can.
-    if (scenario->profile == "datasheet") scenario->profile = "calibrated";
+    if (!scenario->profile.ends_with(".json")) scenario->profile = "calibrated";
     auto study = scenarios::Study::make(std::move(*scenario));
     if (!study) return fail(std::move(study.error()));
     const auto points = plan_measurements(*study, static_cast<std::size_t>(planned_));

@@ -54,7 +54,7 @@ Words words_of(const std::string& flag) {
   if (flag == "--recompute") return recompute_policies();
   if (flag == "--schedule") return schedule_names();
   if (flag == "--sequence-parallel") return {"true", "false"};
-  if (flag == "--profile") return {"datasheet", "calibrated"};
+  if (flag == "--profile") return {"best", "datasheet", "calibrated"};
   if (flag == "--objective") {
     return {std::begin(scenarios::kObjectiveNames), std::end(scenarios::kObjectiveNames)};
   }

@@ -64,10 +64,10 @@ std::string question_text(const Study& study) {
   text += fmt::format("  job       {} tokens x {} sequences = {} tokens per step\n",
                       s.training.sequence_length, s.training.global_batch,
                       readable_count(s.training.tokens_per_step()));
-  const bool datasheet = s.profile == "datasheet";
+  const bool datasheet = study.profile() == nullptr;
   text += fmt::format("  profile   {} ({})\n", study.cost().name(),
                       datasheet
-                          ? "no measurement of this machine: published efficiencies, wide intervals"
+                          ? "no measurement behind it: published efficiencies, wide intervals"
                           : "fitted to measured kernels and collectives");
   return text;
 }

@@ -42,7 +42,7 @@ std::span<const Option> options() {
              "share of device memory to leave free, e.g. \"3 %\""},
       Option{"--objective", "objective", text, "step_time, gpu_seconds or memory"},
       Option{"--profile", "profile", text,
-             "datasheet, calibrated (shipped measurements) or a profile file"},
+             "best (shipped, or derived from a relative's), datasheet, calibrated or a profile file"},
       Option{"--top", "top", number, "plans to keep, 1-1000"},
       Option{"--hooks", "hooks", text,
              "Python file with objective, constraint, columns, on_plan (docs/hooks.md)"},

@@ -298,7 +298,7 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
 void read_profile(const Node& node, Scenario& scenario) {
   const auto name = text_of(node);
   if (!name) return;
-  const std::vector<std::string_view> known = {"datasheet", "calibrated"};
+  const std::vector<std::string_view> known = {"best", "datasheet", "calibrated"};
   if (name->ends_with(".json")) {
     scenario.profile = resolve_path(*name, node.place()).string();
   } else if (std::find(known.begin(), known.end(), *name) != known.end()) {

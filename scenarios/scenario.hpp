@@ -32,9 +32,10 @@ struct Scenario {
   simulator::SearchSpace space;
   double memory_headroom = 0.03;
   Objective objective = Objective::step_time;
-  /// What costs come from: "datasheet", "calibrated" (the shipped profile of the device) or the
-  /// path of a profile that `foreplan calibrate` wrote.
-  std::string profile = "datasheet";
+  /// What costs come from: "best" (a profile that is shipped for the device or derived from a
+  /// relative's, else the data sheet), "datasheet", "calibrated" (as best, but fitted where none is
+  /// shipped) or the path of a profile that `foreplan calibrate` wrote.
+  std::string profile = "best";
   int top_k = 10;
   std::optional<HookFile> hooks;  ///< Python functions over scored plans, where plans are searched
   /// One plan to simulate, from the `plan:` section; `dp` follows from the GPU count.

@@ -19,6 +19,12 @@ namespace {
 Result<SharedProfile> make_profile(const Scenario& scenario) {
   if (scenario.profile == "datasheet") return SharedProfile{};
   const DeviceSpec& device = scenario.cluster.device;
+  if (scenario.profile == "best") {
+    auto ready = ready_profile_for(device);
+    if (!ready) return fail(std::move(ready.error()));
+    if (!*ready) return SharedProfile{};
+    return std::make_shared<const calibration::CalibrationProfile>(std::move(**ready));
+  }
   auto profile = scenario.profile == "calibrated"
                      ? profile_for(device)
                      : calibration::read_profile(scenario.profile, device);

@@ -63,7 +63,7 @@ class OpenValues {
   std::string file_;
   std::vector<Value> values_;
   ClusterSpec cluster_;
-  std::string profile_ = "datasheet";
+  std::string profile_ = "best";
   Errors errors_;
 };
 
