@@ -16,6 +16,14 @@ namespace foreplan::models {
 /// `unfused`: two batched GEMMs with a softmax between, keeps the score matrix.
 enum class AttentionKernel : std::uint8_t { fused, unfused };
 
+/// Norms, activations and softmax as kernels, hence what they keep for backward.
+enum class ElementwiseKernels : std::uint8_t {
+  fused,      ///< one kernel each, also a gated unit (TransformerEngine, torch.compile)
+  modules,    ///< one kernel per torch.nn function: a gated unit is an activation and a product
+  operators,  ///< as `transformers` writes models: RMS norms and softmax in fp32, step by step;
+              ///< experts one after the other
+};
+
 /// How context parallelism moves K and V. `ring`: c-1 exchanges of one KV block beside the
 /// attention steps (zig-zag, balanced); `all_gather`: K and V gathered before; `ulysses`: heads
 /// exchanged for sequence by all-to-all.
@@ -85,6 +93,7 @@ struct RankShape {
   bool sequence_parallel = false;
   ContextParallelKind context_parallel = ContextParallelKind::ring;
   AttentionKernel attention = AttentionKernel::fused;
+  ElementwiseKernels elementwise = ElementwiseKernels::fused;
   LossKernel loss = LossKernel::unfused;
   bool gathers_logits = false;     ///< every TP rank computes the loss of the whole vocabulary
   DType activation = DType::bf16;  ///< bf16 or fp16: hidden states and attention core

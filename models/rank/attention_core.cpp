@@ -98,6 +98,8 @@ class AttentionCore {
 
   void keep_scores() {
     builder_.keep(core("attention_probabilities"), scores_bytes());
+    if (shape_.elementwise == ElementwiseKernels::operators)
+      builder_.keep(core("attention_softmax_fp32"), Bytes{4.0 * score_elements()});
     if (shape_.attention_dropout > 0) {
       builder_.keep(core("attention_dropout_mask"), Bytes{score_elements()});
       builder_.keep(core("attention_dropout_output"), scores_bytes());

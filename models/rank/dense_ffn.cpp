@@ -41,9 +41,9 @@ void add_mlp(GraphBuilder& builder, const Mlp& mlp) {
                        .split = Split::column,
                        .bias = mlp.bias,
                        .rows = rows});
-  builder.keep({mlp.fc1.part, "fc1_output"}, static_cast<double>(inputs) * wide);
   add_activation(builder, mlp.activation, mlp.kind, rows.all, width);
-  builder.keep({mlp.activation.part, "activation_output"}, activation_kept);
+  keep_activation(builder, {mlp.fc1.part, "fc1_output"}, {mlp.activation.part, "activation_output"},
+                  mlp.kind, tokens, static_cast<double>(width));
   add_linear(builder, {.site = mlp.fc2,
                        .inputs = width,
                        .outputs = sizes.hidden(),

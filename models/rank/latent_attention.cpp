@@ -22,8 +22,10 @@ void add_latent(GraphBuilder& builder, const Latent& latent, bool bias) {
                        .outputs = latent.width,
                        .split = Split::replicated,
                        .bias = bias});
+  // A norm of single operators keeps copies of its own part instead.
+  const bool whole = builder.shape().elementwise != ElementwiseKernels::operators;
   builder.keep({Part::qkv, latent.latent_label},
-               sizes.activations(rows, static_cast<double>(latent.width)));
+               sizes.activations(rows, static_cast<double>(whole ? latent.width : latent.normed)));
   add_norm(builder, {.site = {Part::mla_up_projection, latent.norm_label},
                      .rows = sizes.sharded_tokens(),
                      .cols = latent.normed});

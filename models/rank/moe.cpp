@@ -9,6 +9,7 @@ namespace foreplan::models {
 namespace {
 
 constexpr double kFp32 = 4.0;
+constexpr double kInt64 = 8.0;
 
 /// The routed experts of one layer on one rank.
 class RoutedExperts {
@@ -18,6 +19,7 @@ class RoutedExperts {
         sizes_(builder.sizes()),
         shape_(builder.shape()),
         moe_(moe),
+        one_by_one_(shape_.elementwise == ElementwiseKernels::operators),
         local_(share(moe.experts, shape_.ep)),
         width_(share(moe.expert_hidden, shape_.etp)),
         tokens_(static_cast<double>(sizes_.sharded_tokens())),
@@ -84,9 +86,10 @@ class RoutedExperts {
     builder_.rows(OperatorKind::route, Pass::dgrad, {Part::router, "route"}, rows,
                   {.read = 2 * scores, .written = scores});
     builder_.end_node();
-    // Megatron-LM keeps logits, scores, dense probabilities and copies for the auxiliary loss in
-    // fp32 and maps of one byte: 26 bytes per token and expert.
-    builder_.keep({Part::router, "router_state"}, Bytes{26.0 * tokens_ * experts});
+    // transformers keeps the fp32 scores. Megatron-LM keeps logits, scores, dense probabilities and
+    // copies for the auxiliary loss in fp32 and maps of one byte: 26 bytes per token and expert.
+    builder_.keep({Part::router, "router_state"},
+                  Bytes{(one_by_one_ ? kFp32 : 26.0) * tokens_ * experts});
   }
 
   /// Fused permutation from one number of rows to another: all are read once and written once;
@@ -101,9 +104,11 @@ class RoutedExperts {
   }
 
   void note_permutation() {
-    // int32 map of T' rows, shared by the unpermutation (TransformerEngine's fused permutation).
+    // int32 map of T' rows, shared by the unpermutation (TransformerEngine's fused permutation);
+    // one expert after the other: the token and the choice of each copy, int64, beside the choices.
     builder_.keep({Part::permute, "row_map"},
-                  Bytes{4.0 * tokens_ * static_cast<double>(2 * moe_.experts + 1)});
+                  one_by_one_ ? Bytes{3.0 * kInt64 * sent_}
+                              : Bytes{4.0 * tokens_ * static_cast<double>(2 * moe_.experts + 1)});
     builder_.keep({Part::permute, "permuted_probabilities"}, Bytes{kFp32 * worked_on_});
   }
 
@@ -115,7 +120,7 @@ class RoutedExperts {
                     rows_of(worked_on_, sizes_.hidden()), {.read = bytes, .written = bytes});
     }
     builder_.end_node();
-    builder_.keep({Part::permute, "sort_map"}, Bytes{4.0 * worked_on_});
+    if (!one_by_one_) builder_.keep({Part::permute, "sort_map"}, Bytes{4.0 * worked_on_});
   }
 
   void exchange(Pass pass, CollectiveKind kind, ParallelGroup group, Bytes size) {
@@ -170,16 +175,17 @@ class RoutedExperts {
     const int inputs = activation_inputs(moe_.activation);
     builder_.keep({Part::permute, "expert_input"}, sizes_.kept_operands(worked_on_, hidden_));
     expert_linear({Part::expert_fc1, "expert_fc1"}, sizes_.hidden(), inputs * width_);
-    builder_.keep({Part::expert_fc1, "fc1_output"},
-                  sizes_.activations(worked_on_, static_cast<double>(inputs * width_)));
     // Applies the routing probabilities, too, so that neither fc2's output nor the combine is kept.
     if (!shape_.fuses_experts) {
       add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
                      std::llround(worked_on_), width_);
     }
-    builder_.keep({Part::expert_activation, "activation_output"},
-                  sizes_.kept_operands(worked_on_, static_cast<double>(width_)));
+    keep_activation(builder_, {Part::expert_fc1, "fc1_output"},
+                    {Part::expert_activation, "activation_output"}, moe_.activation, worked_on_,
+                    static_cast<double>(width_));
     expert_linear({Part::expert_fc2, "expert_fc2"}, width_, sizes_.hidden());
+    // Unfused, fc2's output meets the probabilities, and the sum over experts keeps what it adds.
+    if (one_by_one_) builder_.keep({Part::permute, "expert_outputs"}, 2.0 * states(worked_on_));
     if (moe_.bias) add_output_bias();
   }
 
@@ -270,6 +276,7 @@ class RoutedExperts {
   const LocalSizes& sizes_;
   const RankShape& shape_;
   const MoeSpec& moe_;
+  bool one_by_one_;     ///< a loop over experts, each with its tokens' rows
   std::int64_t local_;  ///< experts of this rank
   std::int64_t width_;  ///< expert FFN width after ETP
   double tokens_;       ///< T'

@@ -38,6 +38,20 @@ void add_norm(GraphBuilder& builder, const Norm& norm) {
   builder.end_node();
   builder.dense_parameters(weights);
   builder.keep({norm.site.part, "norm_statistics"}, Bytes{statistics});
+  if (!layer_norm && builder.shape().elementwise == ElementwiseKernels::operators)
+    builder.keep({norm.site.part, "norm_fp32_input"}, Bytes{kFp32 * area(shape)});
+}
+
+void keep_activation(GraphBuilder& builder, Site inputs, Site activation, ActivationKind kind,
+                     double rows, double cols) {
+  const LocalSizes& sizes = builder.sizes();
+  const int gated = activation_inputs(kind);
+  const bool two_kernels = builder.shape().elementwise != ElementwiseKernels::fused;
+  if (kind != ActivationKind::relu)
+    builder.keep(inputs, static_cast<double>(gated) * sizes.activations(rows, cols));
+  if (gated > 1 && two_kernels)
+    builder.keep({activation.part, "activated_gate"}, sizes.activations(rows, cols));
+  builder.keep(activation, sizes.kept_operands(rows, cols));
 }
 
 void add_activation(GraphBuilder& builder, Site site, ActivationKind kind, std::int64_t rows,

@@ -22,9 +22,16 @@ Norm hidden_norm(const ModelSpec& model, const LocalSizes& sizes, Site site);
 
 /// Forward reads the input and the weights, writes the output and fp32 statistics (1 / sigma, and
 /// the mean for LayerNorm). Backward reads input, output gradient, weights and statistics, writes
-/// the input's gradient and fp32 weight gradients. Keeps the statistics only; which of input and
-/// output is kept depends on its neighbours.
+/// the input's gradient and fp32 weight gradients. Keeps the statistics; which of input and output
+/// is kept depends on its neighbours. An RMS norm of single operators keeps, instead of its input,
+/// the fp32 copy of it and the normalised copy that the weight multiplies.
 void add_norm(GraphBuilder& builder, const Norm& norm);
+
+/// What an activation of `rows` x `cols` outputs keeps: its G inputs, from the layer `inputs` (none
+/// where the output tells the derivative, ReLU); its output, the operand of the layer that follows;
+/// where a gated unit is two kernels, the activated gate.
+void keep_activation(GraphBuilder& builder, Site inputs, Site activation, ActivationKind kind,
+                     double rows, double cols);
 
 /// Forward reads G inputs of `cols` elements and writes one; backward reads the output's gradient
 /// and the G inputs and writes G gradients.

@@ -326,7 +326,7 @@ class TorchtitanReader {
         loss = loss || item.text() == "loss";
       }
     }
-    if (model) job_.framework.elementwise_traffic = job_.framework.compiled_traffic;
+    if (model) job_.framework.compile_blocks();
     if (loss) job_.framework.loss = models::LossKernel::compiled;
   }
 

@@ -67,6 +67,9 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
       read.value("attention_generation").one_of({"current", "flash2", "triton"}));
   traits.loss = static_cast<models::LossKernel>(
       read.value("loss").one_of({"unfused", "fused", "eager_fp32", "eager", "compiled", "native"}));
+  if (const auto kernels = read.optional_value("elementwise_kernels"))
+    traits.elementwise =
+        static_cast<models::ElementwiseKernels>(kernels->one_of({"fused", "modules", "operators"}));
   traits.gathers_logits = read.flag("gathers_logits");
   traits.shard_is_master = read.flag("shard_is_master");
   traits.reshards_root = read.flag("reshards_root");
@@ -197,6 +200,7 @@ void check_keys(const Node& root) {
              "gather_copies",
              "reduce_copies",
              "tp_collective_skew",
+             "elementwise_kernels",
              "elementwise_traffic",
              "compiled_traffic",
              "computed_gradient_bytes",

@@ -38,6 +38,7 @@ struct FrameworkTraits {
   StateRules states;
   models::AttentionKernel attention = models::AttentionKernel::fused;
   AttentionGeneration attention_generation = AttentionGeneration::current;
+  models::ElementwiseKernels elementwise = models::ElementwiseKernels::fused;
   models::LossKernel loss = models::LossKernel::unfused;
   bool gathers_logits = false;  ///< every TP rank works on the whole vocabulary's logits
   /// ZeRO-3: the sharded parameter is the master copy, the computing copy exists only gathered.
@@ -125,6 +126,12 @@ struct FrameworkTraits {
   double bucket_bytes = 0;     ///< buckets that data-parallel collectives are copied through
   bool dummy_weight_gradients = false;  ///< one spare gradient per weight shape is kept (TE fusion)
   bool attention_mask_tensor = false;   ///< s x s byte mask made by the data loader
+
+  /// Blocks run through torch.compile, which fuses norms and activations.
+  void compile_blocks() {
+    elementwise_traffic = compiled_traffic;
+    elementwise = models::ElementwiseKernels::fused;
+  }
 };
 
 /// Names of the shipped frameworks, sorted.

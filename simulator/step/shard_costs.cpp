@@ -20,6 +20,7 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.sequence_parallel = plan.sequence_parallel;
   shape.context_parallel = framework.context_parallel;
   shape.attention = framework.attention;
+  shape.elementwise = framework.elementwise;
   shape.loss = framework.loss;
   shape.keeps_narrow = framework.keeps_narrow_operands;
   shape.gathers_logits = framework.gathers_logits;

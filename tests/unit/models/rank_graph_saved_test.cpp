@@ -35,6 +35,29 @@ TEST(LayerSaved, WithoutSequenceParallelismTheHiddenStatesStayWhole) {
                        4 * kTokens * kHeads / t + 2 * kTokens * 3 * kFfn / t);
 }
 
+TEST(LayerSaved, AGatedUnitOfTwoKernelsKeepsTheActivatedGateToo) {
+  RankShape shape = shape_of(1, false);
+  const double fused = saved(layer_of(llama(), shape));
+  shape.elementwise = ElementwiseKernels::modules;
+  EXPECT_DOUBLE_EQ(saved(layer_of(llama(), shape)), fused + 2 * kTokens * kFfn);
+}
+
+TEST(LayerSaved, NormsOfSingleOperatorsKeepAnFp32Copy) {
+  RankShape shape = shape_of(1, false);
+  shape.elementwise = ElementwiseKernels::modules;
+  const double one_kernel = saved(layer_of(llama(), shape));
+  shape.elementwise = ElementwiseKernels::operators;
+  EXPECT_DOUBLE_EQ(saved(layer_of(llama(), shape)), one_kernel + 2 * 4 * kTokens * kHidden);
+}
+
+TEST(LayerSaved, ReluIsKeptByItsOutputAlone) {
+  ModelSpec model = llama();
+  model.layer_kinds[0].ffn->activation = ActivationKind::relu;
+  const RankGraph graph = layer_of(model, shape_of(1, false));
+  EXPECT_DOUBLE_EQ(saved_under(graph, "fc1_output"), 0);
+  EXPECT_DOUBLE_EQ(saved_under(graph, "activation_output"), 2 * kTokens * kFfn);
+}
+
 TEST(LayerSaved, RecomputedPartsLeaveTheirTensors) {
   const RankGraph graph = layer_of(llama(), shape_of(1, false));
   const double all = saved(graph), x = 2 * kTokens * kHidden;
