@@ -38,6 +38,9 @@ class Bench final : public Verb {
            "  foreplan bench --for scenarios/llama3-8b-8xh100.yaml --budget 2min\n"
            "  foreplan bench --for scenarios/llama3-8b-8xh100.yaml --write points.yaml";
   }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "some points failed or were wrong";
+  }
   void declare(CLI::App& app) override {
     app_ = &app;
     app.allow_extras();

@@ -43,6 +43,9 @@ class Calibrate final : public Verb {
            "device "
            "of one's own is a file in the\nfolder that FOREPLAN_DEVICES names.";
   }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "no plan of the scenario fits (--plan-measurements)";
+  }
   void declare(CLI::App& app) override {
     device_option_ = app.add_option("--device", device_, "device name or alias");
     db_option_ = app.add_option("--db,--database", database_,

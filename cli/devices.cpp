@@ -57,7 +57,10 @@ class Devices final : public Verb {
     return "the shipped data sheets, or one in detail";
   }
   [[nodiscard]] std::string_view examples() const override {
-    return "Examples:\n  foreplan devices\n  foreplan devices H100";
+    return "Examples:\n  foreplan devices\n  foreplan devices H100\n\n"
+           "A device of your own is such a file in the folder that FOREPLAN_DEVICES names; "
+           "scenarios/devices\n"
+           "has the shipped ones.";
   }
   void declare(CLI::App& app) override {
     app.add_option("NAME", device_, "device name, alias or file");

@@ -85,10 +85,9 @@ class Import final : public Verb {
            "Examples:\n"
            "  foreplan import gemm.csv --db runs.db\n"
            "  foreplan import all_reduce_8xH100.txt --op all_reduce --db runs.db\n"
-           "  foreplan import my_rows.csv --device H100-SXM5-80GB --to measured/\n\n"
-           "Exit codes: 0 every row accepted (or accepted with a flag), 1 some rows rejected, 2 "
-           "bad input.";
+           "  foreplan import my_rows.csv --device H100-SXM5-80GB --to measured/";
   }
+  [[nodiscard]] std::string_view exit_code_1() const override { return "some rows rejected"; }
   void declare(CLI::App& app) override {
     app.add_option("FILE", files_, "files with measurements")->required();
     database_option_ = app.add_option("--db", database_, "database file")->capture_default_str();

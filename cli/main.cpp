@@ -20,7 +20,17 @@ constexpr std::string_view kFooter =
     "  foreplan simulate --model llama3-8b --cluster 8xH100 --sequence-length \"8192 tokens\"\n"
     "      --global-batch \"128 sequences\" --tp 2                one plan in full\n"
     "  foreplan sweep SCENARIO --db runs.db; foreplan show --db runs.db\n\n"
-    "Exit codes: 0 done, 1 nothing fits, 2 bad input, 3 environment failed.";
+    "Files: scenarios are YAML (scenarios/ has examples), jobs are the frameworks' own files\n"
+    "(docs/frameworks.md), databases SQLite (results/README.md), profiles JSON "
+    "(docs/calibration.md).\n\n"
+    "Environment:\n"
+    "  FOREPLAN_DATA      folder with the shipped models, devices and measurements, where they "
+    "are\n"
+    "                     not beside the program\n"
+    "  FOREPLAN_DEVICES   folder with device files of your own\n"
+    "  NO_COLOR           no colours\n\n"
+    "Exit codes: 0 done, 1 nothing fits, 2 bad input, 3 environment failed.\n"
+    "docs/verbs.md has every verb by example.";
 
 /// What a person sees who types the program's name alone.
 std::string greeting() {
@@ -35,6 +45,17 @@ std::string greeting() {
          command("foreplan bench --budget 5min --db runs.db",
                  "what this machine really does, for foreplan calibrate") +
          "\nforeplan --help lists all verbs, foreplan VERB --help explains one.\n";
+}
+
+/// What stands below a verb's options: examples, exit codes.
+std::string help_end(const Verb& verb) {
+  std::string text(verb.examples());
+  while (text.ends_with('\n')) text.pop_back();
+  const auto one = verb.exit_code_1();
+  return text +
+         fmt::format(
+             "\n\nExit codes: 0 done{}, 2 bad input (nothing is written), 3 environment failed.",
+             one.empty() ? "" : fmt::format(", 1 {}", one));
 }
 
 /// The word that was meant to be a verb, when it isn't one.
@@ -100,7 +121,7 @@ int run(int argc, char** argv) {
   app.footer(std::string(kFooter));
   for (const auto& verb : verbs) {
     CLI::App* sub = app.add_subcommand(std::string(verb->name()), std::string(verb->summary()));
-    sub->footer(std::string(verb->examples()));
+    sub->footer(help_end(*verb));
     verb->declare(*sub);
   }
   app.require_subcommand(0, 1);

@@ -23,8 +23,10 @@ class Merge final : public Verb {
     return "Examples:\n"
            "  foreplan sweep SCENARIO --db part1.db --shard 1/2    on one machine\n"
            "  foreplan sweep SCENARIO --db part2.db --shard 2/2    on another\n"
-           "  foreplan merge runs.db part1.db part2.db             the sweep, row for row\n"
-           "Exit code 1: chunks of a run are still missing.";
+           "  foreplan merge runs.db part1.db part2.db             the sweep, row for row";
+  }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "chunks of a run are still missing";
   }
   void declare(CLI::App& app) override {
     app.add_option("OUT", out_, "database to add to, made if it does not exist")->required();

@@ -84,12 +84,19 @@ class Recommend final : public Verb {
     return "the best plan for a model on a cluster, and why";
   }
   [[nodiscard]] std::string_view examples() const override {
-    return "Examples:\n"
+    return "Scores every valid plan of the scenario's space and prints the best, why it is best, "
+           "what\n"
+           "limits it, how sure that is, and the arguments that launch it. Options alone ask "
+           "too.\n\n"
+           "Examples:\n"
            "  foreplan recommend scenarios/llama3-70b-64xh100.yaml\n"
            "  foreplan recommend --model llama3-8b --cluster 8xH100 --sequence-length \"8192 "
            "tokens\" "
            "--global-batch \"1Mi tokens\"\n"
            "  foreplan recommend scenarios/llama3-70b-64xh100.yaml --precision bf16,fp8 --json";
+  }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "no plan fits (the nearest that does is told)";
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);

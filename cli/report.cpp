@@ -41,6 +41,9 @@ class Report final : public Verb {
            "  foreplan report 1 --db runs.db --html run1.html\n"
            "The page is one file that loads nothing: send it, open it from disk.";
   }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "no plan fits (the page tells the nearest that does)";
+  }
   void declare(CLI::App& app) override {
     arguments_.declare(app, "RUN",
                        "number of a run in the database, or a scenario file (YAML), whose keys "

@@ -36,13 +36,19 @@ class Simulate final : public Verb {
     return "one plan in full: time, memory, stages";
   }
   [[nodiscard]] std::string_view examples() const override {
-    return "Examples:\n"
+    return "The plan is the scenario's `plan` section, degrees given as options, or the job of a "
+           "launch\n"
+           "file (--from). A plan that breaks a rule of model, batch or framework is bad input.\n\n"
+           "Examples:\n"
            "  foreplan simulate scenarios/llama3-70b-64xh100.yaml --tp 8 --pp 4 --micro-batch 1\n"
            "  foreplan simulate --model gpt3-175b --cluster 8x8xA100-80 --sequence-length \"2048 "
            "tokens\" "
            "--global-batch \"64 sequences\" --tp 8 --pp 8 --vpp 3 --recompute core_attn "
            "--framework megatron-2022\n"
            "  foreplan simulate --from scenarios/jobs/examples/llama3-8b.sh --cluster 1x8xH100";
+  }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "the plan does not fit (the nearest that does is told)";
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);

@@ -27,6 +27,9 @@ class Sweep final : public Verb {
            "  foreplan sweep scenarios/llama3-70b-64xh100.yaml --db part2.db --shard 2/8\n"
            "The same command goes on where an interrupted one stopped.";
   }
+  [[nodiscard]] std::string_view exit_code_1() const override {
+    return "no plan fits (all are stored with --keep all)";
+  }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
     app.add_option("--db", database_, "database file, made if it does not exist")

@@ -21,9 +21,14 @@ class Validate final : public Verb {
     return "score the current profiles against measurements, without fitting";
   }
   [[nodiscard]] std::string_view examples() const override {
-    return "Example:\n"
-           "  foreplan validate my_gemm.csv my_nccl.txt --json scores.json";
+    return "Predicts what was measured and prints the errors: kernels by operation, type and "
+           "library, runs\n"
+           "by source, beside the spreadsheet that one would use instead.\n\n"
+           "Examples:\n"
+           "  foreplan validate my_gemm.csv my_nccl.txt --json scores.json\n"
+           "  foreplan validate results/runs/training_runs.csv";
   }
+  [[nodiscard]] std::string_view exit_code_1() const override { return "no row could be scored"; }
   void declare(CLI::App& app) override {
     app.add_option("FILES", files_,
                    "measurements, in any format that import reads, or tables of measured runs")

@@ -32,6 +32,8 @@ class Verb {
   [[nodiscard]] virtual std::string_view summary() const = 0;
   /// Lines for the end of `--help`.
   [[nodiscard]] virtual std::string_view examples() const = 0;
+  /// What exit code 1 says of this verb; empty where it has none.
+  [[nodiscard]] virtual std::string_view exit_code_1() const { return ""; }
   virtual void declare(CLI::App& app) = 0;
   virtual Result<ExitCode> run() = 0;
 };
