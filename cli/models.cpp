@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 
 namespace foreplan::cli {
 namespace {
@@ -37,6 +38,21 @@ std::string operators_text(const ModelSpec& model, const LayerSpec& layer,
   return table.text();
 }
 
+/// What a diffusion transformer works on in place of a vocabulary.
+std::string sample_text(const ModelSpec& model, std::int64_t tokens) {
+  const auto& diffusion = *model.diffusion;
+  const double forward = models::forward_flops(model, tokens);
+  std::string text =
+      fmt::format("  layers             {}, hidden {}\n", model.layer_count(), model.hidden);
+  text += fmt::format("  sample             {}: {} latent tokens; {} text tokens{}\n",
+                      scenarios::media_text(diffusion.media),
+                      models::latent_tokens(diffusion.grid, diffusion.media), diffusion.text_tokens,
+                      diffusion.joint_text ? " beside them" : "");
+  text +=
+      fmt::format("  FLOPs per sample   forward {:.4g}, training {:.4g}\n", forward, 3 * forward);
+  return text;
+}
+
 std::string model_text(const ModelSpec& model, std::int64_t sequence_length) {
   const double forward = models::forward_flops_per_token(model, sequence_length, false);
   const double causal = models::forward_flops_per_token(model, sequence_length, true);
@@ -48,13 +64,17 @@ std::string model_text(const ModelSpec& model, std::int64_t sequence_length) {
     text += fmt::format("  active per token   {} ({})\n", active,
                         readable_count(static_cast<double>(active)));
   }
-  text += fmt::format("  layers             {}, hidden {}, vocabulary {}{}\n", model.layer_count(),
-                      model.hidden, model.vocabulary,
-                      model.tied_embeddings ? " (tied embeddings)" : "");
-  text += fmt::format(
-      "  FLOPs per token    forward {:.4g}, training {:.4g} (full attention over {} tokens;"
-      " causal: {:.4g}, {:.4g})\n",
-      forward, 3 * forward, sequence_length, causal, 3 * causal);
+  if (model.diffusion) {
+    text += sample_text(model, sequence_length);
+  } else {
+    text += fmt::format("  layers             {}, hidden {}, vocabulary {}{}\n",
+                        model.layer_count(), model.hidden, model.vocabulary,
+                        model.tied_embeddings ? " (tied embeddings)" : "");
+    text += fmt::format(
+        "  FLOPs per token    forward {:.4g}, training {:.4g} (full attention over {} tokens;"
+        " causal: {:.4g}, {:.4g})\n",
+        forward, 3 * forward, sequence_length, causal, 3 * causal);
+  }
   text += fmt::format("  source             {}\n", model.source);
   for (std::size_t k = 0; k < model.layer_kinds.size(); ++k) {
     const auto layers = std::count(model.layers.begin(), model.layers.end(), k);
@@ -88,9 +108,12 @@ class Models final : public Verb {
     if (model_.empty()) return list();
     auto model = models::find_model(model_, Place{{}, 0, 0, "NAME"});
     if (!model) return fail(std::move(model.error()));
-    const std::int64_t length =
-        length_option_->count() > 0 ? sequence_length_ : scenarios::usual_sequence_length(*model);
-    print(json_ ? scenarios::describe(*model, length).dump(2) + '\n' : model_text(*model, length));
+    const auto asked = length_option_->count() > 0 ? std::optional(sequence_length_) : std::nullopt;
+    const auto length =
+        scenarios::sequence_length_of(*model, asked, Place{{}, 0, 0, "--sequence-length"});
+    if (!length) return fail(length.error());
+    print(json_ ? scenarios::describe(*model, *length).dump(2) + '\n'
+                : model_text(*model, *length));
     return kDone;
   }
 

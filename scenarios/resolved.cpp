@@ -34,6 +34,25 @@ Json describe_attention(const models::AttentionSpec& attention) {
   return out;
 }
 
+Json describe_block(const models::DiffusionBlock& block) {
+  const models::Modulation& m = block.modulation;
+  Json out{{"layout", static_cast<int>(block.layout)},
+           {"modulation",
+            {{"vectors", m.vectors},
+             {"condition", m.condition},
+             {"rank", m.rank},
+             {"branches", m.branches},
+             {"bias", m.bias},
+             {"gates_only", m.gates_only}}},
+           {"text_ends", block.text_ends}};
+  if (const auto& cross = block.cross) {
+    out["cross"] = {{"attention", describe_attention(cross->attention)},
+                    {"context", cross->context},
+                    {"norm", static_cast<int>(cross->norm)}};
+  }
+  return out;
+}
+
 Json describe_layer(const models::LayerSpec& layer) {
   Json out{{"attention", describe_attention(layer.attention)},
            {"norms", layer.norms},
@@ -42,6 +61,11 @@ Json describe_layer(const models::LayerSpec& layer) {
     out["ffn"] = {{"hidden", ffn->hidden},
                   {"activation", static_cast<int>(ffn->activation)},
                   {"bias", ffn->bias}};
+  }
+  if (const auto& block = layer.diffusion) {
+    out["attention"]["qk_norm_across_heads"] = layer.attention.qk_norm_across_heads;
+    out["attention"]["qk_norm_kind"] = static_cast<int>(layer.attention.qk_norm_kind);
+    out["diffusion"] = describe_block(*block);
   }
   if (const auto& moe = layer.moe) {
     out["moe"] = {{"experts", moe->experts},
@@ -68,27 +92,55 @@ std::string layer_sequence(const models::ModelSpec& model) {
   return text;
 }
 
+Json describe_projections(const std::vector<models::Projection>& projections) {
+  Json out = Json::array();
+  for (const auto& p : projections) {
+    out.push_back({{"label", p.label},
+                   {"rows", static_cast<int>(p.stream)},
+                   {"inputs", p.inputs},
+                   {"outputs", p.outputs}});
+  }
+  return out;
+}
+
+/// What a sample is, and what stands before and after the blocks.
+Json describe_diffusion(const models::DiffusionSpec& diffusion) {
+  Json refiner = Json::array();
+  for (const auto& layer : diffusion.refiner) refiner.push_back(describe_layer(layer));
+  return Json{{"width", diffusion.media.width},
+              {"height", diffusion.media.height},
+              {"frames", diffusion.media.frames},
+              {"text_tokens", diffusion.text_tokens},
+              {"joint_text", diffusion.joint_text},
+              {"embedders", describe_projections(diffusion.embedders)},
+              {"refiner", refiner},
+              {"final_modulation", describe_projections(diffusion.final_modulation)},
+              {"output", describe_projections({diffusion.output})}};
+}
+
 Json describe_model(const models::ModelSpec& model) {
   Json kinds = Json::array();
   for (const auto& kind : model.layer_kinds) kinds.push_back(describe_layer(kind));
-  return Json{{"name", model.name},
-              {"family", model.family},
-              {"parameters", models::parameter_count(model)},
-              {"layers", model.layer_count()},
-              {"hidden", model.hidden},
-              {"vocabulary", model.vocabulary},
-              {"tied_embeddings", model.tied_embeddings},
-              {"norm", static_cast<int>(model.norm)},
-              {"norm_bias", model.norm_bias},
-              {"norm_weight", model.norm_weight},
-              {"position", static_cast<int>(model.position)},
-              {"learned_positions", model.learned_positions},
-              {"embedding_norm", model.embedding_norm},
-              {"embedding_dim", model.embedding_dim},
-              {"final_norm", model.final_norm},
-              {"head_bias", model.head_bias},
-              {"layer_kinds", kinds},
-              {"layer_sequence", layer_sequence(model)}};
+  Json out{{"name", model.name},
+           {"family", model.family},
+           {"parameters", models::parameter_count(model)},
+           {"layers", model.layer_count()},
+           {"hidden", model.hidden},
+           {"vocabulary", model.vocabulary},
+           {"tied_embeddings", model.tied_embeddings},
+           {"norm", static_cast<int>(model.norm)},
+           {"norm_bias", model.norm_bias},
+           {"norm_weight", model.norm_weight},
+           {"position", static_cast<int>(model.position)},
+           {"learned_positions", model.learned_positions},
+           {"embedding_norm", model.embedding_norm},
+           {"embedding_dim", model.embedding_dim},
+           {"final_norm", model.final_norm},
+           {"head_bias", model.head_bias},
+           {"layer_kinds", kinds},
+           {"layer_sequence", layer_sequence(model)}};
+  if (model.diffusion) out["diffusion"] = describe_diffusion(*model.diffusion);
+  return out;
 }
 
 Json describe_device(const DeviceSpec& device) {

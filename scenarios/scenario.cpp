@@ -7,6 +7,7 @@
 #include "scenarios/cluster_file.hpp"
 #include "scenarios/layers.hpp"
 #include "scenarios/lookup.hpp"
+#include "scenarios/training_media.hpp"
 #include "simulator/schedule/schedule.hpp"
 
 #include <fmt/format.h>
@@ -28,8 +29,8 @@ void check_keys(const Node& root) {
   const auto section = [&](std::string_view key, std::initializer_list<std::string_view> known) {
     if (const auto node = root.find(key)) node->only(known);
   };
-  section("training", {"sequence_length", "global_batch", "hidden_dropout", "attention_dropout",
-                       "expert_imbalance"});
+  section("training", {"sequence_length", "image", "frames", "text_tokens", "global_batch",
+                       "hidden_dropout", "attention_dropout", "expert_imbalance"});
   section("search", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch",
                      "sequence_parallel", "dp_replicate", "zero", "recompute", "schedule"});
   section("constraints", {"memory_headroom"});
@@ -108,12 +109,16 @@ void read_cluster_key(Layers& layers, Scenario& scenario) {
 void read_training(Layers& layers, Scenario& scenario) {
   TrainingSetup& training = scenario.training;
   std::optional<Count> length, batch;
-  if (const auto node = layers.required("training.sequence_length")) {
+  if (const auto tokens = read_media(layers, scenario.model)) {
+    length = Count{*tokens, "tokens"};
+  } else if (scenario.model.diffusion) {
+    return;  // the media are wrong
+  } else if (const auto node = layers.required("training.sequence_length")) {
     length = count_of(*node, {"tokens"}, kLongestSequence);
-    if (length) training.sequence_length = length->value;
   }
+  if (length) training.sequence_length = length->value;
   if (const auto node = layers.required("training.global_batch")) {
-    batch = count_of(*node, {"tokens", "sequences"}, kMostTokens);
+    batch = count_of(*node, {"tokens", "sequences", "samples"}, kMostTokens);
     if (batch) training.global_batch = batch->value;
     if (length && batch && batch->unit == "tokens") {
       training.global_batch = batch->value / length->value;

@@ -21,8 +21,9 @@ const Place kName{{}, 0, 0, "NAME"};
 
 py::object model(const std::string& name, std::optional<std::int64_t> sequence_length) {
   const auto found = value_of(models::find_model(name, kName));
-  return to_object(scenarios::describe(
-      found, sequence_length ? *sequence_length : scenarios::usual_sequence_length(found)));
+  const Place place{{}, 0, 0, "sequence_length"};
+  const auto length = value_of(scenarios::sequence_length_of(found, sequence_length, place));
+  return to_object(scenarios::describe(found, length));
 }
 
 py::object model_list() {

@@ -34,6 +34,19 @@ class LayerKind(Record):
 
 
 @dataclass(frozen=True)
+class Sample(Record):
+    """What a diffusion transformer was published for: a picture (one frame) or video, and its prompt."""
+
+    width: int
+    height: int
+    frames: int
+    latent_tokens: int
+    text_tokens: int
+    forward_flop: float
+    """of one sample; a training step takes three times as many"""
+
+
+@dataclass(frozen=True)
 class Model(Record):
     """What a model counts, at one sequence length."""
 
@@ -51,6 +64,8 @@ class Model(Record):
     forward_flop_per_token: float
     """with full attention; a training step takes three times as many"""
     forward_flop_per_token_causal: float
+    sample: Sample | None
+    """None for a language model"""
     layer_kinds: tuple[LayerKind, ...]
 
 

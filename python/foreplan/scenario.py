@@ -35,7 +35,8 @@ class Scenario:
     file, line and key, or the option, one line per mistake.
 
     Quantities are texts with a unit: ``sequence_length="8192 tokens"``, ``global_batch="4Mi tokens"`` or
-    ``"512 sequences"``, ``headroom="3 %"``, dropout ``"10 %"``.
+    ``"512 sequences"``, ``headroom="3 %"``, dropout ``"10 %"``. A diffusion transformer takes
+    ``image="1024x1024"``, ``frames`` and ``text_tokens`` in place of a sequence length.
     """
 
     def __init__(
@@ -45,6 +46,9 @@ class Scenario:
         model: str | os.PathLike[str] | None = None,
         cluster: str | os.PathLike[str] | None = None,
         sequence_length: str | None = None,
+        image: str | None = None,
+        frames: int | None = None,
+        text_tokens: int | None = None,
         global_batch: str | None = None,
         hidden_dropout: str | None = None,
         attention_dropout: str | None = None,

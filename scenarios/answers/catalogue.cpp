@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace foreplan::scenarios {
 
@@ -13,15 +14,27 @@ using Json = nlohmann::ordered_json;
 using models::LayerSpec;
 using models::ModelSpec;
 
+namespace {
+
+std::string_view layout_text(models::BlockLayout layout) {
+  switch (layout) {
+    case models::BlockLayout::sequential: return "adaLN block, ";
+    case models::BlockLayout::double_stream: return "double-stream block, ";
+    case models::BlockLayout::parallel: return "parallel block, ";
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string layer_kind_text(const LayerSpec& layer) {
   const auto& a = layer.attention;
-  std::string text = a.latent                ? "MLA"
-                     : a.kv_heads == a.heads ? "MHA"
-                     : a.kv_heads == 1       ? "MQA"
-                                             : "GQA";
+  std::string text(layer.diffusion ? layout_text(layer.diffusion->layout) : std::string_view());
+  text += a.latent ? "MLA" : a.kv_heads == a.heads ? "MHA" : a.kv_heads == 1 ? "MQA" : "GQA";
   text += fmt::format(" {} heads", a.heads);
   if (!a.latent && a.kv_heads != a.heads) text += fmt::format(" ({} KV)", a.kv_heads);
   if (a.window > 0) text += fmt::format(", window {}", a.window);
+  if (layer.diffusion && layer.diffusion->cross) text += ", cross attention";
   if (layer.ffn) text += fmt::format(", FFN {}", layer.ffn->hidden);
   if (layer.moe) {
     text += fmt::format(", {} experts of {}, top {}", layer.moe->experts, layer.moe->expert_hidden,
@@ -53,8 +66,25 @@ models::RankShape whole_layer(const ModelSpec& model, std::int64_t sequence_leng
 }
 
 std::int64_t usual_sequence_length(const ModelSpec& model) {
+  if (model.diffusion) return models::sequence_tokens(*model.diffusion, model.diffusion->media);
   constexpr std::int64_t kUsual = 8192;
   return model.max_positions > 0 ? std::min(model.max_positions, kUsual) : kUsual;
+}
+
+Result<std::int64_t> sequence_length_of(const ModelSpec& model, std::optional<std::int64_t> asked,
+                                        Place place) {
+  if (asked && model.diffusion) {
+    return fail(fmt::format("the tokens of a sample of {} follow from its {} and its text",
+                            model.name, media_text(model.diffusion->media)),
+                std::move(place));
+  }
+  return asked.value_or(usual_sequence_length(model));
+}
+
+std::string media_text(const models::MediaShape& media) {
+  return media.frames == 1
+             ? fmt::format("{}x{} picture", media.width, media.height)
+             : fmt::format("{}x{} video of {} frames", media.width, media.height, media.frames);
 }
 
 Json describe(const ModelSpec& model, std::int64_t sequence_length) {
@@ -78,7 +108,7 @@ Json describe(const ModelSpec& model, std::int64_t sequence_length) {
                          {"layers", layers},
                          {"operators", operators}});
   }
-  return Json{
+  Json out{
       {"name", model.name},
       {"family", model.family},
       {"source", model.source},
@@ -91,7 +121,17 @@ Json describe(const ModelSpec& model, std::int64_t sequence_length) {
       {"forward_flop_per_token", models::forward_flops_per_token(model, sequence_length, false)},
       {"forward_flop_per_token_causal",
        models::forward_flops_per_token(model, sequence_length, true)},
+      {"sample", nullptr},
       {"layer_kinds", kinds}};
+  if (const auto& diffusion = model.diffusion) {
+    out["sample"] = {{"width", diffusion->media.width},
+                     {"height", diffusion->media.height},
+                     {"frames", diffusion->media.frames},
+                     {"latent_tokens", models::latent_tokens(diffusion->grid, diffusion->media)},
+                     {"text_tokens", diffusion->text_tokens},
+                     {"forward_flop", models::forward_flops(model, sequence_length)}};
+  }
+  return out;
 }
 
 Json summary(std::string_view name, const ModelSpec& model) {

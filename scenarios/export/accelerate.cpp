@@ -108,6 +108,6 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
 }  // namespace
 
 const Exporter kAccelerateExporter = {"accelerate", "YAML of Accelerate 1.15 with FSDP2",
-                                      "accelerate-fsdp", &write};
+                                      "accelerate-fsdp", &write, /*any_model=*/true};
 
 }  // namespace foreplan::scenarios

@@ -88,6 +88,7 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
 
 }  // namespace
 
-const Exporter kDeepspeedExporter = {"deepspeed", "JSON of DeepSpeed (0.19)", "deepspeed", &write};
+const Exporter kDeepspeedExporter = {"deepspeed", "JSON of DeepSpeed (0.19)", "deepspeed", &write,
+                                     /*any_model=*/true};
 
 }  // namespace foreplan::scenarios

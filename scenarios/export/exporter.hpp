@@ -29,6 +29,8 @@ struct Exporter {
   /// The file, or every reason why the framework would refuse it or cannot express it. The plan
   /// has no `obstacle`.
   Result<LaunchConfig> (*write)(const simulator::ParallelPlan& plan, const Scenario& scenario);
+  /// The file says nothing of the model, so that it also launches diffusion transformers.
+  bool any_model = false;
 };
 
 extern const Exporter kMegatronExporter;

@@ -66,6 +66,11 @@ Result<LaunchConfig> export_plan(const Exporter& exporter, const simulator::Para
                             exporter.name, exporter.frameworks),
                 Place{.key = "--framework"});
   }
+  if (scenario.model.diffusion && !exporter.any_model) {
+    return fail(fmt::format("{} launches language models; {} is a diffusion transformer",
+                            exporter.name, scenario.model.name),
+                Place{.key = "model"});
+  }
   return exporter.write(plan, scenario);
 }
 

@@ -17,7 +17,7 @@ std::optional<models::ModelSpec> hugging_face_model(std::string_view name,
   std::error_code ignored;
   if (std::filesystem::exists(config, ignored)) {
     auto model = models::read_hf_config(config);
-    if (model) return std::move(*model);
+    if (model && !model->diffusion) return std::move(*model);
   }
   const auto names = models::catalogue_names();
   if (!names) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<models::ModelSpec> hugging_face_model(std::string_view name,
   const std::string source = fmt::format("config.json of {}", name);
   for (const std::string& known : *names) {
     auto model = models::find_model(known);
-    if (!model || !model->source.starts_with(source)) continue;
+    if (!model || model->diffusion || !model->source.starts_with(source)) continue;
     const std::string_view rest = std::string_view(model->source).substr(source.size());
     if (rest.empty() || rest.front() == ';' || rest.front() == ',') return std::move(*model);
   }

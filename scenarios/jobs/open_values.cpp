@@ -64,8 +64,15 @@ std::optional<models::ModelSpec> OpenValues::model() {
   const Value* value = take("model");
   if (value == nullptr) return std::nullopt;
   auto model = models::find_model(value->text, Place{.key = "--model"});
-  if (model) return std::move(*model);
-  add(std::move(model.error()));
+  if (model && !model->diffusion) return std::move(*model);
+  if (model) {
+    errors_.push_back({fmt::format("{} is a diffusion transformer; job files are read for language "
+                                   "models, ask for its plan without --from",
+                                   model->name),
+                       Place{.key = "--model"}});
+  } else {
+    add(std::move(model.error()));
+  }
   return models::ModelSpec{};
 }
 

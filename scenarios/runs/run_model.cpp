@@ -98,7 +98,7 @@ std::optional<ModelSpec> known_model(RunRow& row) {
   const std::string name = catalogue_name_of(row.text("model_name"));
   if (name.empty()) return std::nullopt;
   auto model = models::find_model(name);
-  if (!model) return std::nullopt;
+  if (!model || model->diffusion) return std::nullopt;
   if (row.states("hidden") && row.count("hidden", 0) != model->hidden) return std::nullopt;
   cut_layers(*model, row.count("layers", 0));
   return std::move(*model);

@@ -18,8 +18,11 @@ struct RunFormat {
 };
 
 constexpr std::array kFormats = {
+    RunFormat{"training_runs",
+              {"measured_step_time_s", "global_batch", "seq_len"},
+              read_language_model_row},
     RunFormat{
-        "training_runs", {"measured_step_time_s", "global_batch", "seq_len"}, read_training_row},
+        "dit_runs", {"measured_step_time_s", "global_batch", "latent_tokens"}, read_diffusion_row},
     RunFormat{"megatron_ci_memory",
               {"case", "platform", "args"},
               read_megatron_ci_row,

@@ -143,7 +143,7 @@ OrReason<std::uint8_t> schedule_named_in(std::string_view framework, const Paral
 
 class RowReader {
  public:
-  explicit RowReader(RunRow& row) : row_(row) {}
+  RowReader(RunRow& row, const TrainingRowKind& kind) : row_(row), kind_(kind) {}
 
   OrReason<Run> read() {
     Run run;
@@ -155,7 +155,7 @@ class RowReader {
     auto cluster = cluster_of(row_);
     if (!cluster) return tl::unexpected(std::move(cluster.error()));
     run.scenario.cluster = std::move(*cluster);
-    auto model = model_of_row(row_, run.assumptions);
+    auto model = kind_.model(row_, run.assumptions);
     if (!model) return tl::unexpected(std::move(model.error()));
     run.scenario.model = std::move(*model);
     auto done = read_job(run);
@@ -171,10 +171,10 @@ class RowReader {
 
  private:
   OrReason<void> read_job(Run& run) {
-    row_.require({"seq_len", "global_batch"});
+    row_.require({kind_.length_column, "global_batch"});
     if (!row_.complaint().empty()) return tl::unexpected(row_.complaint());
     Scenario& s = run.scenario;
-    s.training.sequence_length = row_.count("seq_len", 1);
+    s.training.sequence_length = kind_.sequence_length(row_, s.model);
     s.training.global_batch = row_.count("global_batch", 1);
     auto plan = degrees_of(row_, s.cluster);
     if (!plan) return tl::unexpected(std::move(plan.error()));
@@ -233,10 +233,21 @@ class RowReader {
   }
 
   RunRow& row_;
+  const TrainingRowKind& kind_;
 };
 
 }  // namespace
 
-tl::expected<Run, std::string> read_training_row(RunRow& row) { return RowReader(row).read(); }
+tl::expected<Run, std::string> read_training_row(RunRow& row, const TrainingRowKind& kind) {
+  return RowReader(row, kind).read();
+}
+
+tl::expected<Run, std::string> read_language_model_row(RunRow& row) {
+  return read_training_row(row, {.model = model_of_row,
+                                 .length_column = "seq_len",
+                                 .sequence_length = [](RunRow& of, const models::ModelSpec&) {
+                                   return of.count("seq_len", 1);
+                                 }});
+}
 
 }  // namespace foreplan::scenarios

@@ -66,6 +66,9 @@ OrReason<models::ModelSpec> model_of(RunRow& row) {
   }
   auto model = models::find_model(name);
   if (!model) return tl::unexpected(to_text(model.error()));
+  if (model->diffusion)
+    return tl::unexpected(
+        fmt::format("{} is a diffusion transformer, whose pixels no column states", name));
   if (const auto billions = row.positive("params_b")) {
     const double parameters = static_cast<double>(models::parameter_count(*model)) / 1e9;
     if (std::abs(parameters / *billions - 1) > kSameModel) {

@@ -53,5 +53,12 @@ TEST(TrainingRuns, OfOneNodeAndManyAreRankedAsWellAsRecorded) {
   EXPECT_LE(scores.at("vtrain-multi").regret.mean, 0.01);
 }
 
+TEST(TrainingRuns, OfDiffusionTransformersArePredictedAsWellAsRecorded) {
+  const auto scores = scores_of("dit_runs.csv");
+  EXPECT_EQ(scores.at("mlperf-v5.1-flux1").time.n, 9);
+  EXPECT_LE(scores.at("mlperf-v5.1-flux1").time.mape, kTolerance * 0.086);
+  EXPECT_EQ(scores.at("all").time.n, 10);
+}
+
 }  // namespace
 }  // namespace foreplan::scenarios

@@ -79,7 +79,7 @@ class SameAnswers(unittest.TestCase):
 
     def test_models_devices_and_clusters(self):
         self.assertEqual([row.to_dict() for row in foreplan.models()], program_json("models"))
-        for name in ("deepseek-v3", "llama3-70b"):
+        for name in ("deepseek-v3", "llama3-70b", "flux.1-dev"):
             self.assertEqual(foreplan.model(name).to_dict(), program_json("models", name))
         self.assertEqual(foreplan.model("llama3-8b", 1000).to_dict(),
                          program_json("models", "llama3-8b", "--sequence-length", "1000"))

@@ -61,10 +61,21 @@ TEST(ResolvedQuestion, ChangesWithEveryOption) {
       // Only read here: any text serves.
       {"--hooks", FOREPLAN_SOURCE_DIR "/tests/python/hooks_test.py"},
       {"--top", "3"}};
-  EXPECT_EQ(changes.size(), options().size()) << "an option has no case here";
+  // What stands in for a sequence length where the model makes pictures.
+  const std::vector<std::pair<std::string, std::string>> of_media = {
+      {"--image", "1280x720"}, {"--frames", "17"}, {"--text-tokens", "128"}};
+  EXPECT_EQ(changes.size() + of_media.size(), options().size()) << "an option has no case here";
   std::set<std::string> seen = {resolved(kLlama70B)};
   for (const auto& [flag, value] : changes)
     EXPECT_TRUE(seen.insert(resolved(with(flag, value))).second) << flag;
+  Flags video = with("--model", "wan2.1-1.3b");
+  std::erase_if(video, [](const auto& flag) { return flag.first == "--sequence-length"; });
+  EXPECT_TRUE(seen.insert(resolved(video)).second);
+  for (const auto& [flag, value] : of_media) {
+    Flags changed = video;
+    changed.emplace_back(flag, value);
+    EXPECT_TRUE(seen.insert(resolved(changed)).second) << flag;
+  }
 }
 
 TEST(ResolvedQuestion, ChangesWithEveryRateOfTheCluster) {
