@@ -107,7 +107,7 @@ TEST(Runs, MicroBatchFollowsFromAccumulationWhereItIsNotStated) {
 // SOURCES.md of the table: "hybrid is HSDP"; torch's HYBRID_SHARD shards within a node.
 TEST(Runs, HybridShardingKeepsACopyPerNode) {
   Row row;
-  row.set("fsdp", "hybrid").set("framework", "fms-fsdp (torch FSDP1, compile)");
+  row.set("fsdp", "hybrid").set("framework", "fms-fsdp (torch FSDP1)");
   row.set("tp", "1").set("pp", "1").set("sequence_parallel", "0").set("micro_batch", "1");
   const MeasuredRun run = row.run();
   EXPECT_EQ(run.scenario.plan->zero, simulator::ZeroStage::parameters);
