@@ -66,9 +66,8 @@ std::string question_text(const Study& study) {
                       readable_count(s.training.tokens_per_step()));
   const bool datasheet = study.profile() == nullptr;
   text += fmt::format("  profile   {} ({})\n", study.cost().name(),
-                      datasheet
-                          ? "no measurement behind it: published efficiencies, wide intervals"
-                          : "fitted to measured kernels and collectives");
+                      datasheet ? "no measurement behind it: published efficiencies, wide intervals"
+                                : "fitted to measured kernels and collectives");
   return text;
 }
 

@@ -40,7 +40,7 @@ struct AttentionSpec {
   bool output_bias = false;
   /// RMS norm of every q and k head: parameters per projection = head_dim_qk (Qwen3, Gemma 3).
   bool qk_norm = false;
-  bool sinks = false;       ///< a learned logit per head in the softmax's denominator (GPT-OSS)
+  bool sinks = false;  ///< a learned logit per head in the softmax's denominator (GPT-OSS)
   /// The q and k norms act on all heads at once: parameters per projection = heads * head_dim_qk.
   bool qk_norm_across_heads = false;
   NormKind qk_norm_kind = NormKind::rms_norm;  ///< a LayerNorm has a bias

@@ -45,8 +45,9 @@ std::span<const Option> options() {
       Option{"--headroom", "constraints.memory_headroom", text,
              "share of device memory to leave free, e.g. \"3 %\""},
       Option{"--objective", "objective", text, "step_time, gpu_seconds or memory"},
-      Option{"--profile", "profile", text,
-             "best (shipped, or derived from a relative's), datasheet, calibrated or a profile file"},
+      Option{
+          "--profile", "profile", text,
+          "best (shipped, or derived from a relative's), datasheet, calibrated or a profile file"},
       Option{"--top", "top", number, "plans to keep, 1-1000"},
       Option{"--hooks", "hooks", text,
              "Python file with objective, constraint, columns, on_plan (docs/hooks.md)"},

@@ -28,11 +28,10 @@ results::RunKey run_key(const Study& study, results::Store& store, const SweepOp
   results::RunKey key;
   key.verb = "sweep";
   key.scenario = store.scenario_id({scenario.title, scenario.text, resolved_json(scenario)});
-  key.profile =
-      store.profile_id({study.cost().name(),
-                        study.profile() == nullptr ? results::ProfileKind::datasheet
-                                                   : results::ProfileKind::calibrated,
-                        scenario.cluster.device.name, study.cost().body_json()});
+  key.profile = store.profile_id({study.cost().name(),
+                                  study.profile() == nullptr ? results::ProfileKind::datasheet
+                                                             : results::ProfileKind::calibrated,
+                                  scenario.cluster.device.name, study.cost().body_json()});
   key.environment = store.environment_id(this_environment());
   key.keep = options.keep;
   key.chunk_count = chunks;
