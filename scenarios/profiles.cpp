@@ -97,4 +97,19 @@ Result<CalibrationProfile> profile_for(const DeviceSpec& device) {
   return simulator::calibration::fit_profile(device, *catalogue, *measurements);
 }
 
+Result<SharedProfile> profile_named(std::string_view choice, const DeviceSpec& device) {
+  if (choice == "datasheet") return SharedProfile{};
+  if (choice == "best") {
+    auto ready = ready_profile_for(device);
+    if (!ready) return fail(std::move(ready.error()));
+    return *ready ? std::make_shared<const CalibrationProfile>(std::move(**ready))
+                  : SharedProfile{};
+  }
+  auto profile = choice == "calibrated"
+                     ? profile_for(device)
+                     : simulator::calibration::read_profile(std::string(choice), device);
+  if (!profile) return fail(std::move(profile.error()));
+  return std::make_shared<const CalibrationProfile>(std::move(*profile));
+}
+
 }  // namespace foreplan::scenarios

@@ -6,10 +6,15 @@
 #include "simulator/calibration/profile.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace foreplan::scenarios {
+
+/// Null = the data sheet.
+using SharedProfile = std::shared_ptr<const simulator::calibration::CalibrationProfile>;
 
 /// All shipped data sheets: the relatives that a fit may lean on.
 [[nodiscard]] Result<std::vector<DeviceSpec>> device_catalogue();
@@ -33,5 +38,10 @@ namespace foreplan::scenarios {
 /// seconds.
 [[nodiscard]] Result<simulator::calibration::CalibrationProfile> profile_for(
     const DeviceSpec& device);
+
+/// What a scenario's `profile` means for a device: "best" is `ready_profile_for`, else the data
+/// sheet; "datasheet"; "calibrated" is `profile_for`; anything else is a profile's file.
+[[nodiscard]] Result<SharedProfile> profile_named(std::string_view choice,
+                                                  const DeviceSpec& device);
 
 }  // namespace foreplan::scenarios

@@ -1,6 +1,5 @@
 #include "scenarios/study.hpp"
 
-#include "scenarios/profiles.hpp"
 #include "simulator/cost/calibrated.hpp"
 #include "simulator/cost/datasheet.hpp"
 
@@ -13,27 +12,6 @@ namespace foreplan::scenarios {
 
 using namespace simulator;
 
-namespace {
-
-/// The profile that the scenario asks for; null = the data sheet.
-Result<SharedProfile> make_profile(const Scenario& scenario) {
-  if (scenario.profile == "datasheet") return SharedProfile{};
-  const DeviceSpec& device = scenario.cluster.device;
-  if (scenario.profile == "best") {
-    auto ready = ready_profile_for(device);
-    if (!ready) return fail(std::move(ready.error()));
-    if (!*ready) return SharedProfile{};
-    return std::make_shared<const calibration::CalibrationProfile>(std::move(**ready));
-  }
-  auto profile = scenario.profile == "calibrated"
-                     ? profile_for(device)
-                     : calibration::read_profile(scenario.profile, device);
-  if (!profile) return fail(std::move(profile.error()));
-  return std::make_shared<const calibration::CalibrationProfile>(std::move(*profile));
-}
-
-}  // namespace
-
 Result<Study> Study::make(Scenario scenario, SharedProfile profile, HookOpener open_hooks) {
   auto efficiencies = datasheet_efficiencies(scenario.cluster.device.architecture);
   if (!efficiencies) return fail(std::move(efficiencies.error()));
@@ -41,7 +19,7 @@ Result<Study> Study::make(Scenario scenario, SharedProfile profile, HookOpener o
   study.scenario_ = std::make_unique<Scenario>(std::move(scenario));
   const Scenario& s = *study.scenario_;
   if (profile == nullptr) {
-    auto made = make_profile(s);
+    auto made = profile_named(s.profile, s.cluster.device);
     if (!made) return fail(std::move(made.error()));
     profile = std::move(*made);
   }

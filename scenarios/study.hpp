@@ -1,6 +1,7 @@
 #pragma once
 // A scenario made ready to be answered: cost profile, step model and search over its space.
 
+#include "scenarios/profiles.hpp"
 #include "scenarios/scenario.hpp"
 #include "simulator/calibration/profile.hpp"
 #include "simulator/cost/cost_model.hpp"
@@ -13,7 +14,6 @@
 namespace foreplan::scenarios {
 
 /// A profile that several studies of one device use.
-using SharedProfile = std::shared_ptr<const simulator::calibration::CalibrationProfile>;
 
 /// Owns a scenario and what answers it. Movable; the parts refer to each other through stable
 /// addresses.

@@ -24,6 +24,15 @@ std::int64_t read_output_channels(const ConfigReader& config, std::int64_t if_ab
   return config.nullable_count({"out_channels"}, if_absent).value_or(if_absent);
 }
 
+/// Text tokens that run through the blocks beside the latent ones.
+void add_joint_text(const ConfigReader& config, ModelSpec& model) {
+  model.diffusion->embedders.push_back({.label = "text",
+                                        .stream = Stream::text,
+                                        .inputs = config.count({"joint_attention_dim"}, 4096),
+                                        .outputs = model.hidden,
+                                        .from_data = true});
+}
+
 }  // namespace
 
 /// Peebles and Xie 2022 (arXiv 2212.09748). `diffusers` keeps a copy of the time and class
@@ -105,11 +114,7 @@ void read_sd3(const ConfigReader& config, ModelSpec& model) {
   add_condition(model, "time_in", "time_out", kTimeFeatures, model.hidden);
   add_condition(model, "prompt_in", "prompt_out", config.count({"pooled_projection_dim"}, 2048),
                 model.hidden);
-  diffusion.embedders.push_back({.label = "text",
-                                 .stream = Stream::text,
-                                 .inputs = config.count({"joint_attention_dim"}, 4096),
-                                 .outputs = model.hidden,
-                                 .from_data = true});
+  add_joint_text(config, model);
   add_patches(model, channels, read_output_channels(config, 16), true);
   add_final_modulation(model, model.hidden);
   const std::int64_t layers = config.layer_count({"num_layers"}, 18);
@@ -137,11 +142,7 @@ void read_flux(const ConfigReader& config, ModelSpec& model) {
     add_condition(model, "guidance_in", "guidance_out", kTimeFeatures, model.hidden);
   add_condition(model, "prompt_in", "prompt_out", config.count({"pooled_projection_dim"}, 768),
                 model.hidden);
-  diffusion.embedders.push_back({.label = "text",
-                                 .stream = Stream::text,
-                                 .inputs = config.count({"joint_attention_dim"}, 4096),
-                                 .outputs = model.hidden,
-                                 .from_data = true});
+  add_joint_text(config, model);
   diffusion.embedders.push_back({.label = "patches",
                                  .stream = Stream::latent,
                                  .inputs = packed,

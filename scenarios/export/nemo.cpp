@@ -4,6 +4,7 @@
 
 #include "scenarios/export/megatron_arguments.hpp"
 #include "simulator/schedule/schedule.hpp"
+#include "simulator/step/stage_terms.hpp"
 
 #include <fmt/format.h>
 
@@ -75,8 +76,7 @@ void add_expert_traits(const ParallelPlan& plan, const FrameworkTraits& traits, 
   const bool by_rank = traits.token_dispatcher == models::TokenDispatcher::by_rank;
   model.add("moe_token_dispatcher_type", by_rank ? "flex" : "alltoall");
   if (by_rank) model.add("moe_flex_dispatcher_backend", "deepep");
-  if (traits.overlap_ep_interleaved && plan.vpp > 1 && plan.ep > 1)
-    model.add("overlap_moe_expert_parallel_comm", true);
+  if (overlaps_experts(traits, plan)) model.add("overlap_moe_expert_parallel_comm", true);
   const auto& fused = traits.fused_expert_precisions;
   if (std::find(fused.begin(), fused.end(), plan.precision) != fused.end())
     model.add("use_transformer_engine_op_fuser", true);

@@ -42,27 +42,12 @@ class Profiles {
   Result<SharedProfile> of(const DeviceSpec& device) {
     const auto known = profiles_.find(device.name);
     if (known != profiles_.end()) return known->second;
-    auto made = make(device);
+    auto made = profile_named(choice_, device);
     if (!made) return fail(std::move(made.error()));
     return profiles_.emplace(device.name, std::move(*made)).first->second;
   }
 
  private:
-  using Profile = calibration::CalibrationProfile;
-
-  Result<SharedProfile> make(const DeviceSpec& device) const {
-    if (choice_ == "datasheet") return SharedProfile{};
-    if (choice_ == "best") {
-      auto ready = ready_profile_for(device);
-      if (!ready) return fail(std::move(ready.error()));
-      return *ready ? std::make_shared<const Profile>(std::move(**ready)) : SharedProfile{};
-    }
-    auto profile =
-        choice_ == "calibrated" ? profile_for(device) : calibration::read_profile(choice_, device);
-    if (!profile) return fail(std::move(profile.error()));
-    return std::make_shared<const Profile>(std::move(*profile));
-  }
-
   std::string choice_;
   std::map<std::string, SharedProfile> profiles_;
 };

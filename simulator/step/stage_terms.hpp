@@ -6,6 +6,14 @@
 
 namespace foreplan::simulator {
 
+/// Tokens of the experts are exchanged beside another micro-batch's other pass. Megatron core
+/// refuses it with full recomputation (transformer_config.py, overlap_moe_expert_parallel_comm).
+[[nodiscard]] inline bool overlaps_experts(const FrameworkTraits& framework,
+                                           const ParallelPlan& plan) {
+  return framework.overlap_ep_interleaved && plan.ep > 1 && plan.vpp > 1 &&
+         plan.recompute.granularity != RecomputeGranularity::full;
+}
+
 /// What one plan adds to its PipelineCosts, resolved once.
 struct PlanTerms {
   const ParallelPlan& plan;
@@ -19,10 +27,6 @@ struct PlanTerms {
   [[nodiscard]] double recomputed_fraction(const StageLayers& layers) const;
   /// Parameters are gathered and gradients scattered unit by unit, every micro-batch.
   [[nodiscard]] bool shards_units() const { return plan.zero >= ZeroStage::gradients; }
-  /// Expert-parallel traffic runs beside another micro-batch's other pass.
-  [[nodiscard]] bool overlaps_experts() const {
-    return framework.overlap_ep_interleaved && plan.ep > 1 && pipeline.worked.vpp > 1;
-  }
 };
 
 /// Seconds of one micro-batch on one stage.

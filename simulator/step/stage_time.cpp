@@ -121,7 +121,7 @@ StageTime stage_time(const PlanTerms& t, std::size_t stage) {
   time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s;
   time.weight_s = cost.weight_s;
   if (t.pipeline.schedule->splits_backward) time.split_s = cost.split_s;
-  if (t.pipeline.schedule->runs_both_ways || t.overlaps_experts()) {
+  if (t.pipeline.schedule->runs_both_ways || overlaps_experts(t.framework, t.plan)) {
     const HiddenExpertTraffic hidden = beside_each_other(t, cost);
     if (t.pipeline.schedule->runs_both_ways) {
       time.saved_s = hidden.forward_s + hidden.backward_s;

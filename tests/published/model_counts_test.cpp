@@ -4,6 +4,7 @@
 
 #include "models/hf_config.hpp"
 #include "models/rank_graph.hpp"
+#include "tests/published/golden_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -201,15 +202,6 @@ std::vector<Difference> known_differences() {
                  [](const Case&, const LayerSpec&) { return 0.0; },
                  [](const Case& c) { return 8 * c.tokens + 4; }});
   return all;
-}
-
-/// PyTorch counts every query-key pair; we count what the causal mask leaves.
-double flops_as_torch_counts(const Operator& op) {
-  if (op.kind != OperatorKind::attention) return op.flops.value;
-  AttentionShape shape = std::get<AttentionShape>(op.shape);
-  shape.causal = false;
-  shape.window = 0;
-  return flops(shape, op.pass).value;
 }
 
 class ModelCounts : public testing::TestWithParam<Counted> {

@@ -3,11 +3,10 @@
 
 #include "models/hf_config.hpp"
 #include "models/rank_graph.hpp"
+#include "tests/published/golden_rows.hpp"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,27 +22,12 @@ struct Counted {
 };
 
 std::vector<Counted> counted_models() {
-  std::ifstream file(kFolder + "counts.csv");
   std::vector<Counted> rows;
-  std::string line;
-  std::getline(file, line);  // header
-  while (std::getline(file, line)) {
-    std::istringstream cells(line);
-    std::vector<std::string> fields;
-    for (std::string field; std::getline(cells, field, ',');) fields.push_back(field);
+  for (const auto& fields : golden_rows(kFolder + "counts.csv")) {
     rows.push_back({fields.at(0), fields.at(1), std::stoll(fields.at(2)), std::stoll(fields.at(3)),
                     std::stod(fields.at(4)), std::stod(fields.at(5))});
   }
   return rows;
-}
-
-/// PyTorch counts every query-key pair; we count what the causal mask leaves.
-double flops_as_torch_counts(const Operator& op) {
-  if (op.kind != OperatorKind::attention) return op.flops.value;
-  AttentionShape shape = std::get<AttentionShape>(op.shape);
-  shape.causal = false;
-  shape.window = 0;
-  return flops(shape, op.pass).value;
 }
 
 struct Passes {

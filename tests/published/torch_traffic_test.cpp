@@ -3,12 +3,11 @@
 
 #include "models/hf_config.hpp"
 #include "simulator/step/step_model.hpp"
+#include "tests/published/golden_rows.hpp"
 #include "tests/unit/simulator/sample_questions.hpp"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,14 +24,8 @@ struct Row {
 };
 
 std::vector<Row> counted(int replicas, int shards) {
-  std::ifstream file(kData + "torch_traffic/fsdp2.csv");
   std::vector<Row> rows;
-  std::string line;
-  std::getline(file, line);  // header
-  while (std::getline(file, line)) {
-    std::istringstream cells(line);
-    std::vector<std::string> fields;
-    for (std::string field; std::getline(cells, field, ',');) fields.push_back(field);
+  for (const auto& fields : golden_rows(kData + "torch_traffic/fsdp2.csv")) {
     if (std::stoi(fields.at(0)) != replicas || std::stoi(fields.at(1)) != shards) continue;
     rows.push_back(
         {fields.at(2), std::stod(fields.at(3)), std::stoi(fields.at(4)), std::stoi(fields.at(5))});

@@ -1,13 +1,12 @@
 // Schedules that split backward, against the figures of their papers and the orders of PyTorch.
 
 #include "tests/property/schedule_samples.hpp"
+#include "tests/published/golden_rows.hpp"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace foreplan::simulator {
 namespace {
@@ -132,14 +131,9 @@ struct TorchOrder {
 };
 
 std::vector<TorchOrder> torch_orders() {
-  std::ifstream file(std::string(FOREPLAN_SOURCE_DIR) + "/tests/data/torch_schedules/orders.csv");
   std::vector<TorchOrder> orders;
-  std::string line;
-  std::getline(file, line);  // header
-  while (std::getline(file, line)) {
-    std::istringstream cells(line);
-    std::vector<std::string> fields;
-    for (std::string field; std::getline(cells, field, ',');) fields.push_back(field);
+  for (const auto& fields :
+       golden_rows(std::string(FOREPLAN_SOURCE_DIR) + "/tests/data/torch_schedules/orders.csv")) {
     orders.push_back({fields.at(0),
                       {std::stoi(fields.at(1)), std::stoi(fields.at(2)), std::stoi(fields.at(3))},
                       std::stoi(fields.at(4)),

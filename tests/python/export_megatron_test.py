@@ -220,6 +220,8 @@ class MegatronExport(unittest.TestCase):
                 if values["pipeline_model_parallel_size"] > 1:
                     import torch
                     values["pipeline_dtype"] = torch.bfloat16
+                # The recipe of `mixed_precision` sets the type of the model.
+                values["fp16" if written["mixed_precision"] == "fp16_mixed" else "bf16"] = True
                 kind(**values, bias_activation_fusion=False) if "bias_activation_fusion" in fields else kind(**values)
                 DistributedDataParallelConfig(**written["ddp"])
                 self.assertLessEqual(set(written["ddp"]), ddp_fields)
