@@ -169,13 +169,21 @@ class AttentionCore {
 
   RowShape score_rows() const { return {shape_.micro_batch * core_q_ * queries_, keys_}; }
 
+  /// Share of the score square that a softmax kernel reads: Megatron-LM's causal one loads each row
+  /// up to the diagonal and writes all of it, zeros beyond
+  /// (scaled_upper_triang_masked_softmax.h).
+  double visible_share() const {
+    const bool causal_kernel = causal_ && shape_.elementwise == ElementwiseKernels::fused;
+    return causal_kernel ? 0.5 : 1.0;
+  }
+
   /// Scale, mask and softmax in one kernel; dropout reads the probabilities again and writes a mask
   /// and its output.
   void softmax() {
     const double scores = scores_bytes().value;
     const bool dropout = shape_.attention_dropout > 0;
     builder_.rows(OperatorKind::softmax, Pass::forward, core("attention_softmax"), score_rows(),
-                  {.read = (dropout ? 2.0 : 1.0) * scores,
+                  {.read = (dropout ? 1.0 : 0.0) * scores + visible_share() * scores,
                    .written = dropout ? 2.0 * scores + score_elements() : scores});
   }
 
@@ -185,7 +193,8 @@ class AttentionCore {
     const double scores = scores_bytes().value;
     const bool dropout = shape_.attention_dropout > 0;
     builder_.rows(OperatorKind::softmax, Pass::dgrad, core("attention_softmax"), score_rows(),
-                  {.read = dropout ? 3.0 * scores + score_elements() : 2.0 * scores,
+                  {.read = (dropout ? scores + score_elements() : 0.0) +
+                           2.0 * visible_share() * scores,
                    .written = (dropout ? 2.0 : 1.0) * scores});
   }
 

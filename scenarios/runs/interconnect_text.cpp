@@ -30,6 +30,11 @@ std::string_view clause_at(std::string_view text, std::size_t at) {
 
 constexpr double kGigabit = 1e9 / 8;
 
+/// Share of the line rate that GPUs reach over Omni-Path 100, whose adapters leave the transport to
+/// host cores: 135 of 4 x 100 Gbit/s at Jean Zay (stas00/ml-engineering, network/README.md, case
+/// study of 2022; no better a year later).
+constexpr double kOmniPathShare = 135.0 / 400.0;
+
 /// The network's rate: of one adapter, of a GPU's share, or of the node.
 void apply_network(std::string_view text, ClusterSpec& cluster) {
   std::size_t at = text.find("Gb/s");
@@ -38,7 +43,8 @@ void apply_network(std::string_view text, ClusterSpec& cluster) {
   const auto rate = number_before(text, at);
   if (!rate || *rate <= 0) return;
   Topology& t = cluster.topology;
-  const BytesPerSecond each{*rate * kGigabit};
+  const double share = has(text, "Omni-Path") ? kOmniPathShare : 1;
+  const BytesPerSecond each{*rate * kGigabit * share};
   const std::size_t digits = std::to_string(*rate).size();
   const std::size_t before = at - digits;
   const bool multiplied = before > 0 && text[before - 1] == 'x';

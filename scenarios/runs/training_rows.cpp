@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace foreplan::scenarios {
 namespace {
@@ -71,6 +72,20 @@ void settle_expert_tensor_parallelism(RunRow& row, ParallelPlan& plan,
   if ((plan.tp * plan.cp * plan.dp) % (plan.tp * plan.ep) != 0) return;
   plan.etp = plan.tp;
   assumptions.push_back(fmt::format("etp not stated: {}", plan.etp));
+}
+
+/// Experts on one rank have no tokens to exchange: where a table says so of a job that runs DeepEP,
+/// its column is about something else, and experts lie over as many ranks as they can.
+void settle_expert_parallelism(RunRow& row, const models::ModelSpec& model, ParallelPlan& plan,
+                               std::vector<std::string>& assumptions) {
+  if (plan.ep > 1 || row.text("framework").find("DeepEP") == std::string_view::npos) return;
+  std::int64_t ranks = 0;
+  for (const models::LayerSpec& layer : model.layer_kinds) {
+    if (layer.moe) ranks = std::gcd(layer.moe->experts, std::int64_t{plan.dp} * plan.cp);
+  }
+  if (ranks <= 1) return;
+  plan.ep = static_cast<int>(ranks);
+  assumptions.push_back(fmt::format("DeepEP exchanges tokens: experts over {} ranks", plan.ep));
 }
 
 /// Sequences per micro-batch: stated, or what the accumulation steps leave.
@@ -191,6 +206,7 @@ class RowReader {
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
     plan->dp_replicate = replicas_of(row_, s.cluster, *plan, run.assumptions);
+    settle_expert_parallelism(row_, s.model, *plan, run.assumptions);
     if (framework->splits_experts_unasked)
       settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
     auto schedule = schedule_named_in(row_.text("framework"), *plan);

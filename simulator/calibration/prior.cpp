@@ -1,6 +1,7 @@
 #include "simulator/calibration/prior.hpp"
 
 #include "core/assert.hpp"
+#include "core/power_limit.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,15 +25,13 @@ double peak_of(const DeviceSpec& d) {
 }
 
 /// How much slower compute-bound kernels run on a part with less power per FLOP of its data sheet
-/// than the measured part of the same family, which its own limit holds at the full clock's edge:
-/// dynamic power goes with clock and squared voltage, voltage with clock, so the clock with the
-/// cube root. A fifth of the limit is static. Gives 1.16 for a 500 W H100 and 1.13 for a PCIe A100.
+/// than the measured part of the same family, which its own limit holds at the full clock's edge.
+/// Gives 1.16 for a 500 W H100 and 1.13 for a PCIe A100.
 double power_factor(const DeviceSpec& from, const DeviceSpec& to) {
-  constexpr double kStaticShare = 0.2;
   if (kernel_family(from) != kernel_family(to) || from.power_w <= 0 || to.power_w <= 0) return 1;
-  const double idle = kStaticShare * from.power_w;
+  const double idle = kStaticPowerShare * from.power_w;
   const double wanted = (from.power_w - idle) * ratio(peak_of(to), peak_of(from));
-  return std::max(1.0, std::cbrt(ratio(wanted, std::max(to.power_w - idle, idle))));
+  return throttle(wanted, std::max(to.power_w - idle, idle));
 }
 
 double step_sigma(const DeviceSpec& from, const DeviceSpec& to) {

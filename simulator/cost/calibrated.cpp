@@ -121,6 +121,7 @@ class CalibratedCost final : public CostModel {
     };
     compute_scale_ = ratio(peak(fitted), peak(cluster.device));
     memory_scale_ = ratio(fitted.memory_bandwidth.value, cluster.device.memory_bandwidth.value);
+    sustained_gemm_ = conditions_.sustained_gemm_at(cluster.device.power_w);
     link_scale_ = ratio(fitted.scale_up_bandwidth.value, cluster.topology.scale_up_bandwidth.value);
     // A scale-up domain may span several nodes (NVL72) and then has all their NICs.
     nics_per_domain_ =
@@ -220,7 +221,7 @@ class CalibratedCost final : public CostModel {
     if (!answered(p)) return fallback_->operator_cost(op);
     const double accumulation =
         narrow && op.pass != Pass::forward ? conditions_.precise_accumulation : 1.0;
-    Estimate e = estimate(p, compute_scale_ * conditions_.sustained_gemm * accumulation);
+    Estimate e = estimate(p, compute_scale_ * sustained_gemm_ * accumulation);
     e.time_s += result_time_s(op);
     return e;
   }
@@ -289,7 +290,7 @@ class CalibratedCost final : public CostModel {
   std::array<AttentionModel::Source, 2> attention_;
   std::array<Handles, kCollectives.size()> handles_;
   std::array<BandwidthSource, kRowKernels> bandwidth_;  ///< by `index_of`
-  double compute_scale_ = 1, memory_scale_ = 1, link_scale_ = 1;
+  double compute_scale_ = 1, memory_scale_ = 1, link_scale_ = 1, sustained_gemm_ = 1;
   int nics_per_domain_ = 0;
   bool own_kernels_ = false;
 };

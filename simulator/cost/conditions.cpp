@@ -2,6 +2,7 @@
 
 #include "core/data_directory.hpp"
 #include "core/document.hpp"
+#include "core/power_limit.hpp"
 
 #include <cmath>
 #include <optional>
@@ -26,6 +27,20 @@ double factor_of(const std::optional<Node>& table, std::string_view architecture
   return factor;
 }
 
+/// `{value, power, source}` at `architecture`: see `ConditionTable::sustained_gemm`.
+void read_sustained(const Node& table, std::string_view architecture, ConditionTable& conditions) {
+  for (const std::string& key : table.keys()) {
+    const Node entry = table.required(key);
+    entry.only({"value", "power_w", "source"});
+    if (entry.required("source").text().empty()) entry.error("a factor needs a source");
+    const double value = entry.required("value").number(1, kMostFactor);
+    const double power_w = entry.required("power_w").number(1, 1e5);
+    if (key != architecture) continue;
+    conditions.sustained_gemm = value;
+    conditions.sustained_power_w = power_w;
+  }
+}
+
 /// Quantile of the standard normal for 0.5 <= p < 1, within 4.5e-4 (Abramowitz and
 /// Stegun, 26.2.23).
 double normal_quantile(double p) {
@@ -41,6 +56,14 @@ double ConditionTable::slowest_of(int devices) const {
   return 1 + device_spread * normal_quantile((devices - 0.375) / (devices + 0.25));
 }
 
+double ConditionTable::sustained_gemm_at(double power_w) const {
+  if (power_w <= 0 || sustained_power_w <= 0) return sustained_gemm;
+  const double idle = kStaticPowerShare * sustained_power_w;
+  const double wanted =
+      (sustained_power_w - idle) * sustained_gemm * sustained_gemm * sustained_gemm;
+  return throttle(wanted, std::max(power_w - idle, idle));
+}
+
 Result<ConditionTable> condition_table(std::string_view architecture) {
   auto root = data_directory();
   if (!root) return fail(std::move(root.error()));
@@ -54,7 +77,7 @@ Result<ConditionTable> condition_table(std::string_view architecture) {
   if (spread.required("source").text().empty()) spread.error("a spread needs a source");
   // Processes on processors share one part.
   if (architecture != "CPU") table.device_spread = spread.required("value").number(0, 0.5);
-  table.sustained_gemm = factor_of(file.required("sustained_gemm"), architecture);
+  read_sustained(file.required("sustained_gemm"), architecture, table);
   table.precise_accumulation = factor_of(file.required("precise_accumulation"), architecture);
   const Node generations = file.required("attention");
   generations.only({"flash2", "triton"});

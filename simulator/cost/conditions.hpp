@@ -15,8 +15,9 @@ enum class AttentionGeneration : std::uint8_t { current, flash2, triton };
 
 /// Conditions of one architecture: factors on the device time of kernels.
 struct ConditionTable {
-  /// Microbenchmarks end before a power limit lowers the clock; where costs rest on them.
-  double sustained_gemm = 1;
+  /// Time of a GEMM inside a step over that of the microbenchmark, which ends before a power limit
+  /// lowers the clock, and the limit of the part that this was read from; 0 = not told.
+  double sustained_gemm = 1, sustained_power_w = 0;
   /// FP8 GEMMs of backward passes, which trainers run with accumulators in full precision, over
   /// those of forward passes.
   double precise_accumulation = 1;
@@ -27,6 +28,9 @@ struct ConditionTable {
   /// Time of compute-bound kernels on the slowest of `devices` over the mean: all others wait for
   /// it. Expected maximum of normal deviates (Blom 1958).
   [[nodiscard]] double slowest_of(int devices) const;
+  /// `sustained_gemm` of the same chip under another power limit; a part whose limit is not known
+  /// (0) is taken for the one that it was read from.
+  [[nodiscard]] double sustained_gemm_at(double power_w) const;
   [[nodiscard]] double attention(AttentionGeneration generation) const {
     switch (generation) {
       case AttentionGeneration::current: break;

@@ -75,6 +75,8 @@ struct FrameworkTraits {
   /// Where the schedule is interleaved, tokens of one micro-batch are exchanged while another one's
   /// other pass computes.
   bool overlap_ep_interleaved = false;
+  /// Experts' products run one after the other, each as a GEMM of its own.
+  bool experts_one_by_one = false;
   models::TokenDispatcher token_dispatcher = models::TokenDispatcher::by_expert;
   /// Precisions whose grouped GEMMs take the experts' activations, biases and casts with them.
   std::vector<Precision> fused_expert_precisions;

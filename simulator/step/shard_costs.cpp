@@ -97,6 +97,7 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
     context.expert_traffic = local_experts > 1 && !shape.fuses_experts
                                  ? framework.expert_traffic
                                  : framework.elementwise_traffic;
+    context.experts_one_by_one = framework.experts_one_by_one && !shape.fuses_experts;
     const models::RankGraph graph = models::layer_graph(model, layer, shape);
     shard.layers[kind] = cost_unit(graph, context);
     shard.boundary_bytes = graph.boundary.value;

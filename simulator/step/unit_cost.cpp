@@ -66,7 +66,9 @@ class Costing {
   Costing(const RankGraph& graph, const UnitContext& context) : graph_(graph), context_(context) {
     estimates_.reserve(graph.operators.size());
     for (const Operator& op : graph.operators) {
-      Estimate e = context.cost->operator_cost(op);
+      Estimate e = op.kind == OperatorKind::grouped_gemm && context.experts_one_by_one
+                       ? one_by_one(op)
+                       : context.cost->operator_cost(op);
       e.time_s *= factor_of(op);
       estimates_.push_back(e);
     }
@@ -116,6 +118,21 @@ class Costing {
   }
 
  private:
+  /// A grouped GEMM as that many GEMMs in a row.
+  [[nodiscard]] Estimate one_by_one(const Operator& op) const {
+    Operator single = op;
+    auto& shape = std::get<GemmShape>(single.shape);
+    const auto products = static_cast<double>(shape.batch);
+    single.kind = OperatorKind::gemm;
+    single.flops = op.flops * (1 / products);
+    single.bytes_read = op.bytes_read * (1 / products);
+    single.bytes_written = op.bytes_written * (1 / products);
+    shape.batch = 1;
+    Estimate e = context_.cost->operator_cost(single);
+    e.time_s *= products;
+    return e;
+  }
+
   [[nodiscard]] double beside_s(const CollectiveUse& use) const {
     if (use.behind_label.empty() || !framework_overlaps(use.collective.group)) return 0;
     for (std::size_t i = 0; i < estimates_.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include "results/measurement_file.hpp"
 #include "scenarios/device_file.hpp"
+#include "scenarios/profiles.hpp"
 #include "simulator/cost/conditions.hpp"
 
 #include <gtest/gtest.h>
@@ -89,6 +90,26 @@ TEST(KernelConditions, PromotedPartialSumsCostASeventh) {
     ASSERT_GE(ratios.size(), 50u) << device;
     EXPECT_NEAR(median(ratios), table->precise_accumulation, 0.02) << device;
   }
+}
+
+// `grouped_gemm: expert_by_expert` of megatron-core: TransformerEngine's grouped GEMM on a B200
+// that ran at sustained clocks takes what its experts take one by one, forward.
+TEST(KernelConditions, AGroupedGemmTakesWhatItsExpertsTakeOneByOne) {
+  const auto device = scenarios::find_device("B200");
+  const auto table = simulator::condition_table("Blackwell");
+  ASSERT_TRUE(device && table);
+  const auto profile = scenarios::shipped_profile(*device);
+  ASSERT_TRUE(profile && *profile);
+  std::vector<double> ratios;
+  visit_rows("B200-SXM", "TransformerEngine grouped_gemm", [&](const GemmMeasurement& row) {
+    if (row.layout != results::GemmLayout::tn) return;
+    simulator::calibration::GemmQuery one;
+    one.shape = {.m = row.m, .n = row.n, .k = row.k};
+    const double time_s = (*profile)->gemm.predict(one).time_s * table->sustained_gemm;
+    ratios.push_back(row.time.value / (time_s * double(row.batch)));
+  });
+  ASSERT_GE(ratios.size(), 30u);
+  EXPECT_NEAR(median(ratios), 1, 0.1);
 }
 
 }  // namespace

@@ -170,11 +170,13 @@ LawLine law_line(const CollectiveLaw& law, CollectiveOp op, const LawGroup& grou
     return line;
   }
   line.latency_s += p[kPerStep] * (g - 1);
+  const double rate_ranks = group.rate_ranks > 0 ? group.rate_ranks : g;
   const Volumes v = plain_volumes(op, g, nodes);
   const double inter = v.inter * p[kInter] * slowdown.nic;
   const double intra =
-      v.intra > 0 ? v.intra * p[kIntra] * std::pow(g / 8, p[kIntraExponent]) * slowdown.scale_up
-                  : 0;
+      v.intra > 0
+          ? v.intra * p[kIntra] * std::pow(rate_ranks / 8, p[kIntraExponent]) * slowdown.scale_up
+          : 0;
   line.slope_s = std::hypot(intra, inter);
   return line;
 }

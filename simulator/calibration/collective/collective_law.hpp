@@ -30,6 +30,9 @@ struct LawGroup {
   double ranks_per_node = 1;
   double nodes = 1;
   MoeTraffic moe;
+  /// Ranks per node whose rate counts: the measured group nearest to this one, as what larger
+  /// groups gained over smaller ones does not go on for ever. 0 = this group's own.
+  double rate_ranks = 0;
 };
 
 /// Factors on the two slopes: more than 1 = slower link or shared NIC than where the law was

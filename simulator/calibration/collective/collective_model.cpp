@@ -93,6 +93,17 @@ Neighbours neighbours(const CollectiveVariant& variant, CollectiveOp op, const C
   return found;
 }
 
+/// The measured number of ranks per node that is nearest to `ranks`.
+double measured_ranks(const CollectiveVariant& variant, double ranks) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const CollectiveCurve& curve : variant.curves) {
+    if (curve.place.ranks_per_node <= 1) continue;  // says nothing of the links in a node
+    least = std::min(least, curve.place.ranks_per_node);
+    most = std::max(most, curve.place.ranks_per_node);
+  }
+  return most > 0 ? std::clamp(ranks, least, most) : ranks;
+}
+
 /// A curve read for another group: at the size with the same wire time, plus the difference of the
 /// latencies, never under 0.3 of the law. Every step keeps the order of sizes.
 CurveReading read_for(const CollectiveCurve& curve, const LawLine& line, double size) {
@@ -329,7 +340,9 @@ Prediction CollectiveModel::predict(const CollectiveHandle& handle, const Collec
                            slowdown.nic == 1 && handle.op == family.op;
   LawLine line = near.first->line;
   if (!as_measured) {
-    line = law_line(family.law, handle.op, group, slowdown);
+    LawGroup reached = group;
+    reached.rate_ranks = measured_ranks(*handle.variant, group.ranks_per_node);
+    line = law_line(family.law, handle.op, reached, slowdown);
     line.latency_s *= steps_of(handle.op) / steps_of(family.op);
   }
   CurveReading reading = read_for(*near.first, line, size);

@@ -114,6 +114,24 @@ TEST(LayerOperators, UnfusedAttentionComputesFullScoreSquares) {
   EXPECT_EQ(find(graph, "core_attention", Pass::forward), nullptr);
 }
 
+// Scores s = 2 * 16 * 4096^2 bytes. The causal kernel reads half of s forward, half of the gradient
+// and of the probabilities backward; modules of single operators read all.
+TEST(LayerOperators, ACausalSoftmaxKernelReadsUpToTheDiagonal) {
+  RankShape shape = shape_of(8, true);
+  shape.attention = AttentionKernel::unfused;
+  const double scores = 2.0 * 16 * 4096 * 4096;
+  const auto softmax = [&](Pass pass) {
+    return *find(layer_of(llama(), shape), "attention_softmax", pass);
+  };
+  EXPECT_DOUBLE_EQ(softmax(Pass::forward).bytes_read.value, 0.5 * scores);
+  EXPECT_DOUBLE_EQ(softmax(Pass::forward).bytes_written.value, scores);
+  EXPECT_DOUBLE_EQ(softmax(Pass::dgrad).bytes_read.value, scores);
+  EXPECT_DOUBLE_EQ(softmax(Pass::dgrad).bytes_written.value, scores);
+  shape.elementwise = ElementwiseKernels::modules;
+  EXPECT_DOUBLE_EQ(softmax(Pass::forward).bytes_read.value, scores);
+  EXPECT_DOUBLE_EQ(softmax(Pass::dgrad).bytes_read.value, 2 * scores);
+}
+
 TEST(LayerOperators, ContextParallelRanksShareAttentionEvenly) {
   const double whole =
       find(layer_of(llama(), shape_of(1, false)), "core_attention", Pass::forward)->flops.value;

@@ -170,6 +170,9 @@ TEST(Runs, InterconnectTextsGiveNicsAndLinks) {
   // A remark in brackets is not a statement.
   EXPECT_DOUBLE_EQ(cluster("IB 400Gb/s (ports per node unstated)").nic_bandwidth.value,
                    400 * gigabit);
+  // stas00/ml-engineering: 135 Gbit/s over four Omni-Path links at Jean Zay.
+  EXPECT_DOUBLE_EQ(cluster("NVLink4+4x100Gb/s Omni-Path per node").nic_bandwidth.value,
+                   135.0 / 4 * gigabit);
   EXPECT_EQ(cluster("NVL72 + IB").scale_up_size, 72);
   EXPECT_DOUBLE_EQ(cluster("NVLink 400GB/s (A800)").scale_up_bandwidth.value, 200e9);
 }

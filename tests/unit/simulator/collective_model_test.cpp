@@ -197,6 +197,22 @@ TEST(CollectiveModel, MoreNodesThanMeasuredStayWithinTwiceTheLevelBounds) {
   EXPECT_LT(t, 1.5 * (intra + inter) + nodes * 30e-6);
 }
 
+// Rows of two and four ranks whose rate doubles with the group: a group of 64 keeps that of four.
+TEST(CollectiveModel, AGroupLargerThanMeasuredGainsNoRate) {
+  std::vector<CollectiveSample> rows;
+  for (int octave = 10; octave <= 29; ++octave) {
+    for (const int g : {2, 4}) {
+      const double bytes = std::exp2(octave), rate = 100e9 * g;
+      rows.push_back(
+          sample(CollectiveOp::all_to_all, g, 1, bytes, 15e-6 + bytes * (g - 1) / g / rate));
+    }
+  }
+  const CollectiveModel growing = fitted(rows);
+  CollectiveQuery query{.bytes = 512 * kMiB, .ngpus = 64, .ranks_per_node = 64, .moe = {}};
+  const double t = growing.predict(selector(CollectiveOp::all_to_all, 1), query).time_s;
+  EXPECT_NEAR(query.bytes * 63 / 64 / t, 400e9, 0.1 * 400e9);
+}
+
 TEST(CollectiveModel, AnAllToAllIsNoFasterThanTheNics) {
   for (const int nodes : {2, 4, 16}) {
     const double bytes = 512 * kMiB;

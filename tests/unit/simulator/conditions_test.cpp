@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 namespace foreplan::simulator {
@@ -31,6 +32,20 @@ TEST(Conditions, EveryArchitectureHasATableAndProcessorsDoNotVary) {
   EXPECT_DOUBLE_EQ(processor->slowest_of(64), 1);
   EXPECT_GT(hopper->attention(AttentionGeneration::flash2),
             hopper->attention(AttentionGeneration::current));
+}
+
+// Oracle: the cube-root law of dynamic power by hand. Read at 1000 W with a factor of 1.28 and 200
+// W static, the chip wants 800 * 1.28^3 = 1678 W beyond them.
+TEST(Conditions, SustainedClocksFollowThePowerLimit) {
+  ConditionTable table;
+  EXPECT_DOUBLE_EQ(table.sustained_gemm_at(700), 1);
+  table.sustained_gemm = 1.28;
+  table.sustained_power_w = 1000;
+  EXPECT_NEAR(table.sustained_gemm_at(1000), 1.28, 1e-12);
+  EXPECT_NEAR(table.sustained_gemm_at(1200), std::cbrt(1677.72 / 1000), 1e-5);
+  EXPECT_NEAR(table.sustained_gemm_at(1400), std::cbrt(1677.72 / 1200), 1e-5);
+  EXPECT_DOUBLE_EQ(table.sustained_gemm_at(4000), 1) << "no faster than at full clock";
+  EXPECT_DOUBLE_EQ(table.sustained_gemm_at(0), 1.28) << "limit not known";
 }
 
 }  // namespace

@@ -155,6 +155,24 @@ TEST_F(UnitCosting, WhatStandsBetweenExpertGemmsHasItsOwnTraffic) {
   EXPECT_DOUBLE_EQ(costed(small_graph()).forward[CostKind::elementwise], 2e-4);
 }
 
+// Oracle: a cost model whose every GEMM takes one millisecond, whatever its size.
+TEST_F(UnitCosting, ExpertsOneByOneTakeAsManyGemms) {
+  models::RankGraph graph = small_graph();
+  for (Operator& op : graph.operators) {
+    if (op.kind != OperatorKind::gemm) continue;
+    op.kind = OperatorKind::grouped_gemm;
+    op.shape = GemmShape{.m = 64, .n = 32, .k = 16, .batch = 4};
+  }
+  const UnitCost together = costed(graph);
+  context_.experts_one_by_one = true;
+  const UnitCost one_by_one = costed(graph);
+  EXPECT_DOUBLE_EQ(one_by_one.forward[CostKind::gemm], 4 * together.forward[CostKind::gemm]);
+  EXPECT_DOUBLE_EQ(one_by_one.backward[CostKind::gemm], 4 * together.backward[CostKind::gemm]);
+  EXPECT_DOUBLE_EQ(one_by_one.forward[CostKind::elementwise],
+                   together.forward[CostKind::elementwise]);
+  EXPECT_DOUBLE_EQ(one_by_one.tensor_flops, together.tensor_flops);
+}
+
 // Oracle: of 4 destinations chosen at random, 4 (1 - (3/4)^4) nodes of four are occupied.
 TEST_F(UnitCosting, OneCopyOfATokenGoesToEachNode) {
   cost_.collective_s = 0;
