@@ -192,10 +192,10 @@ class AttentionCore {
   void softmax_backward() {
     const double scores = scores_bytes().value;
     const bool dropout = shape_.attention_dropout > 0;
-    builder_.rows(OperatorKind::softmax, Pass::dgrad, core("attention_softmax"), score_rows(),
-                  {.read = (dropout ? scores + score_elements() : 0.0) +
-                           2.0 * visible_share() * scores,
-                   .written = (dropout ? 2.0 : 1.0) * scores});
+    builder_.rows(
+        OperatorKind::softmax, Pass::dgrad, core("attention_softmax"), score_rows(),
+        {.read = (dropout ? scores + score_elements() : 0.0) + 2.0 * visible_share() * scores,
+         .written = (dropout ? 2.0 : 1.0) * scores});
   }
 
   void exchange() {

@@ -117,11 +117,13 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.attention_mask_tensor = read.flag("attention_mask_tensor");
 }
 
-void read_fused_expert_precisions(const Node& list, FrameworkTraits& traits) {
+std::vector<Precision> precisions_of(const Node& list) {
   std::vector<std::string_view> known;
   for (const PrecisionTraits& row : kPrecisions) known.push_back(row.name);
+  std::vector<Precision> precisions;
   for (const Node& item : list.items())
-    traits.fused_expert_precisions.push_back(kPrecisions[item.one_of(known)].precision);
+    precisions.push_back(kPrecisions[item.one_of(known)].precision);
+  return precisions;
 }
 
 void read_recompute_modules(const Node& list, FrameworkTraits& traits) {
@@ -169,7 +171,9 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
     traits.token_dispatcher =
         static_cast<models::TokenDispatcher>(dispatcher->one_of({"by_expert", "by_rank"}));
   if (const auto fused = read.optional_value("fused_expert_precisions"))
-    read_fused_expert_precisions(*fused, traits);
+    traits.fused_expert_precisions = precisions_of(*fused);
+  if (const auto overlap = read.optional_value("overlap_ep_unpipelined"))
+    traits.overlap_ep_unpipelined = precisions_of(*overlap);
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
   const auto validates = read.optional_value("post_validates_optimizer");
@@ -233,6 +237,7 @@ void check_keys(const Node& root) {
              "grouped_gemm",
              "token_dispatcher",
              "fused_expert_precisions",
+             "overlap_ep_unpipelined",
              "expert_traffic",
              "runs_before",
              "scatter_gather_transfers",

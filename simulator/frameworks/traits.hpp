@@ -75,6 +75,8 @@ struct FrameworkTraits {
   /// Where the schedule is interleaved, tokens of one micro-batch are exchanged while another one's
   /// other pass computes.
   bool overlap_ep_interleaved = false;
+  /// Precisions in which that is done without pipeline stages, too, between micro-batches in turn.
+  std::vector<Precision> overlap_ep_unpipelined;
   /// Experts' products run one after the other, each as a GEMM of its own.
   bool experts_one_by_one = false;
   models::TokenDispatcher token_dispatcher = models::TokenDispatcher::by_expert;
