@@ -118,11 +118,14 @@ ZeroStage zero_of(RunRow& row, const simulator::FrameworkTraits& framework, int 
   return shards == 1 && !has ? known.front() : stage;
 }
 
-/// Copies of the states: torch's HYBRID_SHARD keeps one per node where it is told nothing else
-/// (torch.distributed.fsdp, _init_intra_and_inter_node_groups).
+/// Copies of the states. Those that are told to be sharded over the ranks of a node, or by torch's
+/// HYBRID_SHARD, which does that where it is told nothing else (torch.distributed.fsdp,
+/// _init_intra_and_inter_node_groups): one per node.
 int replicas_of(RunRow& row, const ClusterSpec& cluster, const ParallelPlan& plan,
                 std::vector<std::string>& assumptions) {
   const int ranks = plan.tp * plan.cp * plan.dp, per_node = cluster.devices_per_node;
+  if (row.text("optimizer_states").find("of a node") != std::string_view::npos)
+    return std::max(1, ranks / per_node);
   if (row.text("fsdp") != "hybrid" || ranks % per_node != 0) return 1;
   const int replicas = ranks / per_node;
   assumptions.push_back(fmt::format("replicas not stated: one per node, {}", replicas));

@@ -165,6 +165,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
     traits.splits_experts_unasked = split->boolean();
   if (const auto overlap = read.optional_value("overlap_ep_interleaved"))
     traits.overlap_ep_interleaved = overlap->boolean();
+  if (const auto gather = read.optional_value("parameter_gather"))
+    traits.gathers_by_broadcast = gather->one_of({"all_gather", "broadcasts"}) == 1;
   if (const auto grouped = read.optional_value("grouped_gemm"))
     traits.experts_one_by_one = grouped->one_of({"one_kernel", "expert_by_expert"}) == 1;
   if (const auto dispatcher = read.optional_value("token_dispatcher"))
@@ -234,6 +236,7 @@ void check_keys(const Node& root) {
              "overlap_p2p_interleaved",
              "splits_experts_unasked",
              "overlap_ep_interleaved",
+             "parameter_gather",
              "grouped_gemm",
              "token_dispatcher",
              "fused_expert_precisions",

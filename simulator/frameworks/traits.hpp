@@ -64,6 +64,9 @@ struct FrameworkTraits {
   bool overlap_grad_reduce = true;
   /// Sharded parameters are gathered while the first micro-batch's forward runs.
   bool overlap_param_gather = true;
+  /// Each rank sends its updated share to the others by a broadcast of its own, one after the
+  /// other, instead of all taking part in one gather.
+  bool gathers_by_broadcast = false;
   /// Gradients of units sharded by ZeRO-2 and 3 wait unsharded until the last micro-batch instead
   /// of being reduced after each.
   bool accumulates_unsharded = false;

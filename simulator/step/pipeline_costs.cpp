@@ -44,6 +44,14 @@ struct DataParallelGroups {
   }
 };
 
+/// Time until the first chunk of a broadcast has passed every rank of a ring: NCCL's own hop
+/// latencies of the Simple protocol (NCCL 2.27 graph/tuning.cc, hwLat).
+double chain_fill_s(const GroupPlacement& placement) {
+  constexpr double kLinkHop_s = 3.4e-6, kNetworkHop_s = 14e-6;
+  const int nodes = placement.nodes();
+  return (placement.size - nodes) * kLinkHop_s + (nodes - 1) * kNetworkHop_s;
+}
+
 /// Data-parallel collectives of one plan, with what the framework does around them.
 class DataParallelTraffic {
  public:
@@ -64,8 +72,7 @@ class DataParallelTraffic {
   /// Parameters gathered and gradients scattered among the ranks of a copy, and added up across
   /// copies. Within a scale-up domain the former leave the network to the latter.
   [[nodiscard]] UnitTraffic unit(double dense, double expert) const {
-    UnitTraffic traffic{time_s(CollectiveKind::all_gather, groups_.shards, parameter_bytes_ * dense,
-                               parameter_bytes_ * expert),
+    UnitTraffic traffic{gather_s(parameter_bytes_ * dense, parameter_bytes_ * expert),
                         time_s(CollectiveKind::reduce_scatter, groups_.shards,
                                gradient_bytes_ * dense, gradient_bytes_ * expert)};
     if (groups_.replicas.dense.size <= 1) return traffic;
@@ -80,6 +87,16 @@ class DataParallelTraffic {
   }
 
  private:
+  /// Broadcasts move what one gather moves, but each of them fills the chain of ranks anew.
+  [[nodiscard]] double gather_s(double dense_bytes, double expert_bytes) const {
+    double s = time_s(CollectiveKind::all_gather, groups_.shards, dense_bytes, expert_bytes);
+    if (!framework_.gathers_by_broadcast) return s;
+    const auto& [dense, expert] = groups_.shards;
+    if (dense_bytes > 0) s += dense.size * chain_fill_s(dense);
+    if (expert_bytes > 0) s += expert.size * chain_fill_s(expert);
+    return s;
+  }
+
   [[nodiscard]] double time_s(CollectiveKind kind, const DenseAndExpert& groups, double dense_bytes,
                               double expert_bytes) const {
     return one(kind, ParallelGroup::dense_dp, groups.dense, dense_bytes) +

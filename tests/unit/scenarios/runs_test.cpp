@@ -118,6 +118,29 @@ TEST(Runs, HybridShardingKeepsACopyPerNode) {
   EXPECT_EQ(Row().run().scenario.plan->dp_replicate, 1);
 }
 
+// InternEvo's zero1 groups, as the table words them: 16 GPUs in two nodes, tp 1.
+TEST(Runs, StatesShardedOverTheRanksOfANodeHaveACopyPerNode) {
+  Row row;
+  row.set("framework", "internevo")
+      .set("optimizer_states", "adam fp32 sharded over 8 GPUs of a node");
+  row.set("tp", "1").set("pp", "1").set("sequence_parallel", "0").set("micro_batch", "1");
+  EXPECT_EQ(row.run().scenario.plan->dp_replicate, 2);
+  row.set("optimizer_states", "adam fp32 sharded over all DP ranks");
+  EXPECT_EQ(row.run().scenario.plan->dp_replicate, 1);
+}
+
+// A job that exchanges tokens by DeepEP has its experts on several ranks, whatever a column says.
+TEST(Runs, DeepEpSpreadsExperts) {
+  Row row;
+  row.set("framework", "nemo-automodel (torch FSDP2) TE + DeepEP").set("fsdp", "full");
+  row.set("experts", "128").set("topk", "4").set("moe_ffn_hidden", "256").set("ep", "1");
+  row.set("tp", "1").set("pp", "1").set("sequence_parallel", "0").set("micro_batch", "1");
+  const MeasuredRun run = row.run();
+  EXPECT_EQ(run.scenario.plan->ep, 16);
+  EXPECT_THAT(run.assumptions, testing::Contains(HasSubstr("experts over 16 ranks")));
+  EXPECT_EQ(row.set("ep", "4").run().scenario.plan->ep, 4);
+}
+
 TEST(Runs, RowsThatSayTooLittleAreSkippedWithTheReason) {
   EXPECT_THAT(Row().set("seq_len", "").reason(), HasSubstr("seq_len"));
   EXPECT_THAT(Row().set("layers", "").reason(), HasSubstr("architecture"));

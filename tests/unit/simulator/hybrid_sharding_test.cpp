@@ -98,6 +98,13 @@ TEST_F(HybridSharding, TheAllReduceFollowsTheReduceScatterOrRunsBeside) {
   EXPECT_DOUBLE_EQ(costs().stages[0].scatter_s, 6);
 }
 
+// 32 ranks in four nodes: each of 32 broadcasts passes 28 links and 3 network hops before its first
+// chunk has arrived everywhere, at NCCL's hop latencies of the Simple protocol.
+TEST_F(HybridSharding, BroadcastsFillTheChainOncePerRank) {
+  frameworks_[0].gathers_by_broadcast = true;
+  expect_traffic(costs().layer_traffic[0], 1 + 32 * (28 * 3.4e-6 + 3 * 14e-6), 2, 0);
+}
+
 TEST_F(HybridSharding, ShardsAcrossNodesShareTheNetworkWithReplicas) {
   plan_.dp_replicate = 2;  // 16 ranks of a copy: two nodes
   frameworks_[0].replica_reduction = ReplicaReduction::own_stream;
