@@ -89,8 +89,8 @@ void CollectiveBlock::label_rows() {
     point.variant = variants.of({s.library, s.version, s.implementation});
     point.dtype = dtypes.of(s.dtype);
     point.campaign = campaigns.of(s.campaign);
-    point.path = path(s.ranks_per_node, size_of(s));
     points_.push_back(point);
+    points_.back().path = path(points_.size() - 1, s.ranks_per_node, size_of(s));
     method_.push_back(methods.of({point.variant, point.campaign}));
   }
 }
@@ -121,6 +121,36 @@ void CollectiveBlock::fit_laws() {
   for (std::size_t op = 0; op < by_op.size(); ++op) {
     laws_.push_back(fit_law(ops_.keys()[op].first, by_op[op], rates_));
   }
+  fit_path_laws();
+}
+
+/// A protocol has a latency and a rate of its own.
+void CollectiveBlock::fit_path_laws() {
+  if (setting_ != Setting::one_node) return;
+  std::map<std::pair<int, int>, std::vector<LawObservation>> by_path;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const CollectiveSample& s = *rows_[i];
+    if (points_[i].path == 0 || hidden_by_floor(floor_of(i, points_[i].cell), s.time.value))
+      continue;
+    by_path[{points_[i].op, points_[i].path}].push_back(
+        {group_of(s), size_of(s), std::log(s.time.value)});
+  }
+  for (const auto& [key, rows] : by_path) {
+    const auto op = static_cast<std::size_t>(key.first);
+    path_laws_[key] = refit_law(ops_.keys()[op].first, rows, laws_[op]);
+  }
+}
+
+double CollectiveBlock::expected_s(std::size_t row, int cell, double size) const {
+  const int op = points_[row].op;
+  const double ranks = groups_[static_cast<std::size_t>(cell)].ranks_per_node;
+  const auto law = path_laws_.find({op, path(row, ranks, size)});
+  LawLine taken = line(op, cell);
+  if (law != path_laws_.end()) {
+    taken = law_line(law->second, ops_.keys()[static_cast<std::size_t>(op)].first,
+                     groups_[static_cast<std::size_t>(cell)]);
+  }
+  return above_floor(floor_of(row, cell), taken.latency_s + taken.slope_s * size);
 }
 
 LawLine CollectiveBlock::line(int op, int cell) const {
@@ -145,12 +175,10 @@ int CollectiveBlock::noise_class(std::size_t row, int cell, double size) const {
 void CollectiveBlock::fit_field() {
   Eigen::VectorXd residual(static_cast<Eigen::Index>(rows_.size()));
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const LawLine law = line(points_[i].op, points_[i].cell);
     const double size = size_of(*rows_[i]);
     points_[i].noise_class = noise_class(i, points_[i].cell, size);
     residual[static_cast<Eigen::Index>(i)] =
-        std::log(rows_[i]->time.value) -
-        std::log(above_floor(floor_of(i, points_[i].cell), law.latency_s + law.slope_s * size));
+        std::log(rows_[i]->time.value) - std::log(expected_s(i, points_[i].cell, size));
   }
   field_.emplace(kScales[static_cast<std::size_t>(setting_)], cells_, points_, residual);
 }
@@ -205,7 +233,7 @@ BlockResiduals CollectiveBlock::left_out() const {
 
 /// Sizes seen for the operation's family in any group: a switch or a larger message measured next
 /// door shapes this curve too. Thinned to 0.1 octave, own sizes first; filled to 1 octave.
-std::vector<double> CollectiveBlock::knots(int op, int cell) const {
+std::vector<double> CollectiveBlock::knots(int op, int cell, std::size_t like) const {
   std::vector<double> own, near;
   for (const FieldPoint& p : points_) {
     if (p.op == op && p.cell == cell) own.push_back(p.log2_size);
@@ -223,6 +251,14 @@ std::vector<double> CollectiveBlock::knots(int op, int cell) const {
       kept.insert(at, u);
     }
   }
+  if (setting_ == Setting::one_node && !kept.empty()) {
+    const double ranks = groups_[static_cast<std::size_t>(cell)].ranks_per_node;
+    constexpr double kBeside = 2e-3;  // octaves
+    for (const double at : nccl_switches(nccl_call(like, ranks), kept.front(), kept.back())) {
+      for (const double u : {at - kBeside, at + kBeside})
+        kept.insert(std::ranges::lower_bound(kept, u), u);
+    }
+  }
   std::vector<double> filled;
   for (const double u : kept) {
     const double from = filled.empty() ? u : filled.back();
@@ -233,8 +269,20 @@ std::vector<double> CollectiveBlock::knots(int op, int cell) const {
   return filled;
 }
 
-int CollectiveBlock::path(double ranks, double size) const {
-  return setting_ == Setting::framework_kernels ? framework_path(ranks, size) : 0;
+NcclCall CollectiveBlock::nccl_call(std::size_t row, double ranks) const {
+  const CollectiveSample& s = *rows_[row];
+  return {.op = s.op,
+          .ranks = static_cast<int>(ranks),
+          .link = rates_.link,
+          .link_rate = BytesPerSecond{rates_.scale_up},
+          .version = s.version,
+          .multicast = s.dtype != "int8"};
+}
+
+int CollectiveBlock::path(std::size_t row, double ranks, double size) const {
+  if (setting_ == Setting::framework_kernels) return framework_path(ranks, size);
+  const bool nccl = setting_ == Setting::one_node && rows_[row]->library == "nccl";
+  return nccl ? static_cast<int>(nccl_path(nccl_call(row, ranks), size)) : 0;
 }
 
 CollectiveCurve CollectiveBlock::curve(int op, int cell, std::size_t like,
@@ -252,23 +300,22 @@ CollectiveCurve CollectiveBlock::curve(int op, int cell, std::size_t like,
   curve.smallest = std::exp2(smallest);
   curve.largest = std::exp2(largest);
   std::vector<FieldPoint> where;
-  for (const double u : knots(op, cell)) {
+  for (const double u : knots(op, cell, like)) {
     FieldPoint point = points_[like];
     point.cell = cell;
     point.log2_size = u;
-    point.path = path(curve.place.ranks_per_node, std::exp2(u));
+    point.path = path(like, curve.place.ranks_per_node, std::exp2(u));
     point.noise_class = noise_class(like, cell, std::exp2(u));
     where.push_back(point);
   }
   const std::vector<FieldEstimate> estimates = field_->at(where);
-  const double floor = floor_of(like, cell);
   std::vector<double> weight;
   for (std::size_t i = 0; i < where.size(); ++i) {
     const double size = std::exp2(where[i].log2_size);
     const double law = curve.line.latency_s + curve.line.slope_s * size;
     curve.size.push_back(size);
     curve.log_law.push_back(std::log(law));
-    curve.log_time.push_back(std::log(above_floor(floor, law)) + estimates[i].mean);
+    curve.log_time.push_back(std::log(expected_s(like, cell, size)) + estimates[i].mean);
     curve.spread.push_back(static_cast<float>(estimates[i].spread * ratio_of(like, cell, size)));
     weight.push_back(1 / (estimates[i].spread * estimates[i].spread));
   }

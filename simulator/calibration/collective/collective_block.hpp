@@ -7,6 +7,7 @@
 #include "simulator/calibration/collective/collective_method.hpp"
 #include "simulator/calibration/collective/collective_model.hpp"
 #include "simulator/calibration/collective/collective_settings.hpp"
+#include "simulator/calibration/collective/nccl_protocol.hpp"
 
 #include <map>
 #include <optional>
@@ -65,12 +66,16 @@ class CollectiveBlock {
   void find_floors();
   [[nodiscard]] double floor_of(std::size_t row, int cell) const;
   void fit_laws();
+  void fit_path_laws();
   void fit_field();
   void judge_left_out();
   [[nodiscard]] CollectiveFamily family(int op, const FitOptions& options) const;
-  [[nodiscard]] std::vector<double> knots(int op, int cell) const;
-  [[nodiscard]] int path(double ranks, double size) const;
+  [[nodiscard]] std::vector<double> knots(int op, int cell, std::size_t like) const;
+  [[nodiscard]] NcclCall nccl_call(std::size_t row, double ranks) const;
+  [[nodiscard]] int path(std::size_t row, double ranks, double size) const;
   [[nodiscard]] LawLine line(int op, int cell) const;
+  /// What the row's library would take for a size in a group: the law of its code path.
+  [[nodiscard]] double expected_s(std::size_t row, int cell, double size) const;
   [[nodiscard]] int regime(std::size_t row, int cell, double size) const;
   [[nodiscard]] double ratio_of(std::size_t row, int cell, double size) const;
   [[nodiscard]] int noise_class(std::size_t row, int cell, double size) const;
@@ -84,6 +89,7 @@ class CollectiveBlock {
   Labels<CurvePlace> places_;
   std::vector<LawGroup> groups_;  ///< one row's group per place
   std::vector<CollectiveLaw> laws_;
+  std::map<std::pair<int, int>, CollectiveLaw> path_laws_;  ///< by operation and code path
   std::vector<FieldCell> cells_;
   std::vector<FieldPoint> points_;
   std::vector<int> method_;  ///< per row: library, version, implementation, campaign

@@ -39,8 +39,9 @@ double CollectiveField::covariance(const FieldPoint& a, const FieldPoint& b) con
   const double near = cell_closeness_(a.cell, b.cell);
   const bool same_cell = a.cell == b.cell;
   const double octaves = std::abs(a.log2_size - b.log2_size);
-  const double gentle = smooth(octaves, s.smooth_octaves);
-  const double jagged = rough(octaves, s.cell_octaves);
+  const double same_path = a.path == b.path ? 1 : s.across_paths;
+  const double gentle = same_path * smooth(octaves, s.smooth_octaves);
+  const double jagged = same_path * rough(octaves, s.cell_octaves);
   double k = square(s.family_smooth) * gentle * near;
   if (same_cell) k += square(s.family_cell) * jagged;
   if (!same_op) return k;
@@ -50,7 +51,7 @@ double CollectiveField::covariance(const FieldPoint& a, const FieldPoint& b) con
                                         (b.log2_size - cb.ranks_per_node - cb.nodes));
   const double source = rough(octaves, s.variant_octaves);
   k += near * (square(s.level) * smooth(octaves, kLevelOctaves) + square(s.smooth) * gentle +
-               square(s.chunk) * rough(chunk_octaves, s.cell_octaves));
+               square(s.chunk) * same_path * rough(chunk_octaves, s.cell_octaves));
   if (a.variant == b.variant) {
     k += near * (square(s.variant) * source + square(s.variant_shape) * jagged);
     if (a.path == b.path) k += near * square(s.path);

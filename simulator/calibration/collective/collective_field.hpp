@@ -30,6 +30,7 @@ struct FieldScales {
   double noise;          ///< one row
   double variant_shape;  ///< switches of one library version, common to groups
   double path;           ///< code paths of a library whose limits are known, one variant
+  double across_paths;   ///< share of a shape's covariance that another code path has too
   double smooth_octaves, cell_octaves, variant_octaves, moe_octaves;
 };
 

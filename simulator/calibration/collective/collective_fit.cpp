@@ -97,7 +97,8 @@ Result<CollectiveModel> CollectiveModel::fit(std::span<const CollectiveSample> s
     const auto& [setting, device, fabric] = place;
     const LinkRates* rates = model.rates_of(device);
     const SheetRates sheet{rates == nullptr ? 0 : rates->scale_up.value,
-                           model.nic_of(fabric, device)};
+                           model.nic_of(fabric, device),
+                           rates == nullptr ? std::string() : rates->scale_up_link};
     const CollectiveBlock block(setting, std::move(rows), sheet);
     residuals.push_back(block.left_out());
     settings.push_back(setting);

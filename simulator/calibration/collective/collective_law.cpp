@@ -181,9 +181,9 @@ LawLine law_line(const CollectiveLaw& law, CollectiveOp op, const LawGroup& grou
   return line;
 }
 
-CollectiveLaw fit_law(CollectiveOp op, std::span<const LawObservation> rows,
-                      const SheetRates& rates) {
-  const Prior prior = prior_from(op, rows, rates);
+namespace {
+
+CollectiveLaw fit_with(CollectiveOp op, std::span<const LawObservation> rows, const Prior& prior) {
   Parameters p = prior.centre;
   double damping = 1e-2;
   Step here = linearise(op, rows, p, prior, true);
@@ -204,6 +204,25 @@ CollectiveLaw fit_law(CollectiveOp op, std::span<const LawObservation> rows,
     if (done) break;
   }
   return law_of(p);
+}
+
+}  // namespace
+
+CollectiveLaw fit_law(CollectiveOp op, std::span<const LawObservation> rows,
+                      const SheetRates& rates) {
+  return fit_with(op, rows, prior_from(op, rows, rates));
+}
+
+CollectiveLaw refit_law(CollectiveOp op, std::span<const LawObservation> rows,
+                        const CollectiveLaw& all) {
+  Prior prior;
+  for (std::size_t i = 0; i < all.parameter.size(); ++i) {
+    const bool exponent = i == kIntraExponent || i == kExtra;
+    const auto at = static_cast<Eigen::Index>(i);
+    prior.centre[at] = exponent ? all.parameter[i] : std::log(all.parameter[i]);
+    prior.width[at] = exponent ? 0.2 : 0.7;
+  }
+  return fit_with(op, rows, prior);
 }
 
 }  // namespace foreplan::simulator::calibration

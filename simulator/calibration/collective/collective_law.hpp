@@ -22,6 +22,7 @@
 #include "simulator/calibration/collective/collective_model.hpp"
 
 #include <span>
+#include <string>
 
 namespace foreplan::simulator::calibration {
 
@@ -57,6 +58,7 @@ struct LawObservation {
 struct SheetRates {
   double scale_up = 0;
   double nic = 0;
+  std::string link;  ///< of the scale-up domain: "NVLink4"
 };
 
 /// Robust least squares of log time (Levenberg-Marquardt, soft-L1 loss) with a weak prior, so that
@@ -66,5 +68,9 @@ struct SheetRates {
 /// one observation.
 CollectiveLaw fit_law(CollectiveOp op, std::span<const LawObservation> rows,
                       const SheetRates& rates);
+
+/// The same for rows of one protocol, with the law of all rows as its prior.
+CollectiveLaw refit_law(CollectiveOp op, std::span<const LawObservation> rows,
+                        const CollectiveLaw& all);
 
 }  // namespace foreplan::simulator::calibration
