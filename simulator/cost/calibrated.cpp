@@ -180,6 +180,10 @@ class CalibratedCost final : public CostModel {
     return bandwidth_cost(op);
   }
 
+  [[nodiscard]] bool measured_expert_by_expert(const Operator& op) const override {
+    return op.kind == OperatorKind::grouped_gemm && profile_.gemm.has_grouped(gemm_query(op));
+  }
+
   [[nodiscard]] Estimate collective_cost(const Collective& c,
                                          const GroupPlacement& placement) const override {
     if (placement.size <= 1) return {0, 0, Basis::measured};
@@ -208,20 +212,28 @@ class CalibratedCost final : public CostModel {
     std::string operation;
   };
 
+  static bool is_narrow(DType type) { return type == DType::fp8_e4m3 || type == DType::fp8_e5m2; }
+
+  static GemmQuery gemm_query(const Operator& op) {
+    const bool narrow = is_narrow(op.input);
+    return {std::get<GemmShape>(op.shape),
+            narrow ? DType::fp8_e4m3 : kernel_type(op.input),
+            narrow ? GemmScaling::per_tensor : GemmScaling::none,
+            op.pass,
+            op.kind == OperatorKind::grouped_gemm,
+            {},
+            false};
+  }
+
   [[nodiscard]] Estimate gemm_cost(const Operator& op) const {
-    const bool narrow = op.input == DType::fp8_e4m3 || op.input == DType::fp8_e5m2;
-    const GemmQuery query{std::get<GemmShape>(op.shape),
-                          narrow ? DType::fp8_e4m3 : kernel_type(op.input),
-                          narrow ? GemmScaling::per_tensor : GemmScaling::none,
-                          op.pass,
-                          op.kind == OperatorKind::grouped_gemm,
-                          {},
-                          false};
+    const GemmQuery query = gemm_query(op);
     const Prediction p = profile_.corrected(profile_.gemm.predict(query), query);
     if (!answered(p)) return fallback_->operator_cost(op);
     const double accumulation =
-        narrow && op.pass != Pass::forward ? conditions_.precise_accumulation : 1.0;
-    Estimate e = estimate(p, compute_scale_ * sustained_gemm_ * accumulation);
+        is_narrow(op.input) && op.pass != Pass::forward ? conditions_.precise_accumulation : 1.0;
+    // Grouped rows are those of a trainer's library at sustained clocks.
+    const double sustained = profile_.gemm.has_grouped(query) ? 1.0 : sustained_gemm_;
+    Estimate e = estimate(p, compute_scale_ * sustained * accumulation);
     e.time_s += result_time_s(op);
     return e;
   }

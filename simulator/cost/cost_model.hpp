@@ -31,6 +31,11 @@ class CostModel {
   [[nodiscard]] virtual double slowest_of(int /*devices*/) const { return 1; }
   /// Device time of one kernel. Finite and positive for every valid operator.
   [[nodiscard]] virtual Estimate operator_cost(const Operator& op) const = 0;
+  /// Whether the cost of this grouped GEMM rests on grouped GEMMs that ran one expert after the
+  /// other, in a trainer's library; else its experts are better costed as GEMMs of their own.
+  [[nodiscard]] virtual bool measured_expert_by_expert(const Operator& /*op*/) const {
+    return false;
+  }
   /// Time of one collective among ranks placed so; zero for a group of one.
   [[nodiscard]] virtual Estimate collective_cost(const Collective& collective,
                                                  const GroupPlacement& placement) const = 0;

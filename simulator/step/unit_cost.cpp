@@ -66,7 +66,8 @@ class Costing {
   Costing(const RankGraph& graph, const UnitContext& context) : graph_(graph), context_(context) {
     estimates_.reserve(graph.operators.size());
     for (const Operator& op : graph.operators) {
-      Estimate e = op.kind == OperatorKind::grouped_gemm && context.experts_one_by_one
+      Estimate e = op.kind == OperatorKind::grouped_gemm && context.experts_one_by_one &&
+                           !context.cost->measured_expert_by_expert(op)
                        ? one_by_one(op)
                        : context.cost->operator_cost(op);
       e.time_s *= factor_of(op);

@@ -150,6 +150,13 @@ Prediction GemmModel::predict(const GemmQuery& q) const {
   return p;
 }
 
+bool GemmModel::has_grouped(const GemmQuery& q) const {
+  bool exact = false, other_pass = false;
+  const Series& s = series_for(q, exact);
+  return q.grouped && exact && s.origin == Origin::measured &&
+         effect_for(s, q, other_pass) != nullptr && !other_pass;
+}
+
 double GemmModel::physical_time_s(const GemmQuery& q) const {
   bool exact = false;
   const Series& s = series_for(q, exact);

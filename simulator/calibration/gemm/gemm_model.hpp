@@ -56,6 +56,8 @@ class GemmModel {
 
   /// Defined for every shape with positive sizes; always positive and finite.
   [[nodiscard]] Prediction predict(const GemmQuery& query) const;
+  /// Whether the answer rests on measured grouped GEMMs of this type and pass.
+  [[nodiscard]] bool has_grouped(const GemmQuery& query) const;
   /// The tile-wave model alone, for ablation.
   [[nodiscard]] double physical_time_s(const GemmQuery& query) const;
 
