@@ -168,6 +168,13 @@ std::string nearest_fit_text(const scenarios::NearestFit& nearest, const Study& 
   return text + headline_text(nearest.report, study);
 }
 
+std::string notices_text(const std::vector<std::string>& notices) {
+  if (notices.empty()) return {};
+  std::string text = styled("\nWhat the launch file says and this leaves out\n", Style::title);
+  for (const std::string& notice : notices) text += fmt::format("  {}\n", notice);
+  return text;
+}
+
 std::string launch_text(const ParallelPlan& plan, const Study& study) {
   const scenarios::Launch launch = scenarios::launch_of(plan, study);
   if (!launch.refusal.empty()) {

@@ -29,6 +29,8 @@ namespace foreplan::cli {
 /// where no format is known.
 [[nodiscard]] std::string launch_text(const simulator::ParallelPlan& plan,
                                       const scenarios::Study& study);
+/// What a launch file says and the answer leaves out; empty where that is nothing.
+[[nodiscard]] std::string notices_text(const std::vector<std::string>& notices);
 /// One line per plan: number, plan, step time, tokens/s/GPU, MFU, peak memory, headroom.
 [[nodiscard]] std::string plan_table(const std::vector<simulator::StepReport>& reports,
                                      const scenarios::Study& study);

@@ -7,6 +7,9 @@
 #include "cli/verb.hpp"
 #include "core/units_text.hpp"
 #include "scenarios/answers/recommendation.hpp"
+#include "scenarios/describe.hpp"
+#include "scenarios/jobs/launch_file.hpp"
+#include "scenarios/obstacle.hpp"
 #include "scenarios/step_trace.hpp"
 
 #include <fmt/format.h>
@@ -77,6 +80,52 @@ std::string found_text(const Recommendation& found, const Study& study) {
   return text;
 }
 
+/// The job of a launch file beside what is recommended in its place.
+struct JobNow {
+  std::string refusal;               ///< why its plan cannot run; empty = it can
+  std::optional<StepReport> report;  ///< where it can
+  double excess_bytes = 0;           ///< above what may be used; <= 0 = it fits
+
+  static JobNow of(const Study& study) {
+    JobNow job;
+    const ParallelPlan& plan = *study.scenario().plan;
+    job.refusal = scenarios::obstacle(plan, study.scenario());
+    if (!job.refusal.empty()) return job;
+    job.report = study.model().explain(plan);
+    job.excess_bytes =
+        job.report->memory.device_total() - memory_limit(study.model(), study.search_options(0));
+    return job;
+  }
+  [[nodiscard]] bool fits() const { return report && excess_bytes <= 0; }
+  /// Its step time over the best plan's.
+  [[nodiscard]] double gain(const StepReport& best) const {
+    return report->time.step_time_s / best.time.step_time_s;
+  }
+};
+
+std::string job_text(const JobNow& job, const Recommendation& found, const Study& study) {
+  std::string text = styled("\nThe job as it is\n", Style::title);
+  if (!job.report) return text + fmt::format("  cannot run: {}\n", job.refusal);
+  text += headline_text(*job.report, study);
+  if (!job.fits())
+    text += styled(fmt::format("  does not fit: {} more than may be used\n",
+                               readable(Bytes{job.excess_bytes})),
+                   Style::bad);
+  if (found.top.empty()) return text;
+  const StepReport& best = found.top.front();
+  if (best.plan == job.report->plan) return text + "  it is the best plan of the space\n";
+  return text + fmt::format("  step time over the best plan's: {:.2f}\n", job.gain(best));
+}
+
+nlohmann::ordered_json job_json(const JobNow& job, const Recommendation& found,
+                                const Study& study) {
+  if (!job.report) return {{"refusal", job.refusal}};
+  nlohmann::ordered_json out = scenarios::describe(*job.report, study);
+  out["feasible"] = job.fits();
+  if (!found.top.empty()) out["step_time_over_best"] = job.gain(found.top.front());
+  return out;
+}
+
 class Recommend final : public Verb {
  public:
   [[nodiscard]] std::string_view name() const override { return "recommend"; }
@@ -87,19 +136,27 @@ class Recommend final : public Verb {
     return "Scores every valid plan of the scenario's space and prints the best, why it is best, "
            "what\n"
            "limits it, how sure that is, and the arguments that launch it. Options alone ask "
-           "too.\n\n"
+           "too.\n"
+           "With --from the model, batch, framework and precision are those of a job that runs "
+           "already; its\n"
+           "plan is compared with the best, and options narrow the search.\n\n"
            "Examples:\n"
            "  foreplan recommend scenarios/llama3-70b-64xh100.yaml\n"
            "  foreplan recommend --model llama3-8b --cluster 8xH100 --sequence-length \"8192 "
            "tokens\" "
            "--global-batch \"1Mi tokens\"\n"
-           "  foreplan recommend scenarios/llama3-70b-64xh100.yaml --precision bf16,fp8 --json";
+           "  foreplan recommend scenarios/llama3-70b-64xh100.yaml --precision bf16,fp8 --json\n"
+           "  foreplan recommend --from scenarios/jobs/examples/llama3-8b.sh --cluster 1x8xH100";
   }
   [[nodiscard]] std::string_view exit_code_1() const override {
     return "no plan fits (the nearest that does is told)";
   }
   void declare(CLI::App& app) override {
     arguments_.declare(app);
+    app.add_option(
+           "--from", from_,
+           "the job of a launch file, on --cluster, as simulate takes it: find a better plan")
+        ->type_name("FILE");
     app.add_option("--trace", trace_,
                    "write the best plan's step as a trace for Perfetto to this file");
     app.add_flag("--json", json_, "print the answer as JSON");
@@ -107,7 +164,7 @@ class Recommend final : public Verb {
         ->check(CLI::Range(0, 1024));
   }
   Result<ExitCode> run() override {
-    auto scenario = arguments_.read(scenarios::Purpose::search);
+    auto scenario = question();
     if (!scenario) return fail(std::move(scenario.error()));
     auto study = Study::make(std::move(*scenario), {}, open_hooks);
     if (!study) return fail(std::move(study.error()));
@@ -117,18 +174,39 @@ class Recommend final : public Verb {
           write_file(trace_, scenarios::step_trace(found.top.front(), *study), "--trace");
       if (!written) return fail(std::move(written.error()));
     }
-    if (json_) {
-      print(scenarios::describe(found, *study).dump(2) + '\n');
-    } else {
-      print(question_text(*study) + counts_text(found) +
-            (found.top.empty() ? infeasible_text(found, *study) : found_text(found, *study)));
-    }
+    print(json_ ? answer_json(found, *study) : answer_text(found, *study));
     return found.top.empty() ? kNothingFits : kDone;
   }
 
  private:
+  Result<scenarios::Scenario> question() {
+    if (from_.empty()) return arguments_.read(scenarios::Purpose::search);
+    if (!arguments_.file().empty()) {
+      return fail("a launch file takes the place of the scenario; give one of them",
+                  Place{.key = "--from"});
+    }
+    return scenarios::read_launch(from_, arguments_.given(), notices_, scenarios::Purpose::search);
+  }
+
+  [[nodiscard]] std::string answer_text(const Recommendation& found, const Study& study) const {
+    std::string text = question_text(study) + counts_text(found);
+    if (!from_.empty()) text += job_text(JobNow::of(study), found, study);
+    text += found.top.empty() ? infeasible_text(found, study) : found_text(found, study);
+    return text + notices_text(notices_);
+  }
+
+  [[nodiscard]] std::string answer_json(const Recommendation& found, const Study& study) const {
+    nlohmann::ordered_json out = scenarios::describe(found, study);
+    if (!from_.empty()) {
+      out["job"] = job_json(JobNow::of(study), found, study);
+      out["left_out"] = notices_;
+    }
+    return out.dump(2) + '\n';
+  }
+
   ScenarioArguments arguments_;
-  std::string trace_;
+  std::string from_, trace_;
+  std::vector<std::string> notices_;
   bool json_ = false;
   int threads_ = 0;
 };

@@ -73,7 +73,8 @@ class Simulate final : public Verb {
       auto written = write_file(trace_, scenarios::step_trace(answer->report, *study), "--trace");
       if (!written) return fail(std::move(written.error()));
     }
-    print(json_ ? answer_json(*answer, *study) : answer_text(*answer, *study) + notices_text());
+    print(json_ ? answer_json(*answer, *study)
+                : answer_text(*answer, *study) + notices_text(notices_));
     return answer->fits() ? kDone : kNothingFits;
   }
 
@@ -104,13 +105,6 @@ class Simulate final : public Verb {
     Json out = scenarios::describe(answer, study);
     if (!from_.empty()) out["left_out"] = notices_;
     return out.dump(2) + '\n';
-  }
-
-  [[nodiscard]] std::string notices_text() const {
-    if (notices_.empty()) return {};
-    std::string text = styled("\nWhat the launch file says and this leaves out\n", Style::title);
-    for (const std::string& notice : notices_) text += fmt::format("  {}\n", notice);
-    return text;
   }
 
   ScenarioArguments arguments_;

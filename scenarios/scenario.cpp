@@ -7,6 +7,7 @@
 #include "scenarios/cluster_file.hpp"
 #include "scenarios/layers.hpp"
 #include "scenarios/lookup.hpp"
+#include "scenarios/search_section.hpp"
 #include "scenarios/training_media.hpp"
 #include "simulator/schedule/schedule.hpp"
 
@@ -36,25 +37,6 @@ void check_keys(const Node& root) {
   section("constraints", {"memory_headroom"});
   section("plan", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel",
                    "dp_replicate", "zero", "recompute", "schedule"});
-}
-
-/// The text of a scalar; empty, with one mistake recorded, for anything else.
-std::optional<std::string> text_of(const Node& node) {
-  std::string text = node.text();
-  return node.is_text() ? std::optional(std::move(text)) : std::nullopt;
-}
-
-/// Values of a list that must hold something; a single value is a list of one.
-std::vector<Node> values_of(const Node& node) {
-  auto values = node.items(true);
-  if (values.empty() && node.is_list()) node.error("an empty list leaves nothing to search");
-  return values;
-}
-
-/// Keeps the order given; a value that stands twice would make the same plan twice.
-template <class List, class Value>
-void add_distinct(List& list, const Value& value) {
-  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
 }
 
 /// The positive number of a "4Mi tokens" text; empty, with one mistake recorded, if it is none.
@@ -153,111 +135,6 @@ void read_frameworks(Layers& layers, Scenario& scenario) {
   }
 }
 
-std::vector<Precision> read_precision(const Layers& layers) {
-  std::vector<Precision> precision;
-  std::vector<std::string_view> names;
-  for (const auto& row : kPrecisions) names.push_back(row.name);
-  if (const auto node = layers.find("precision")) {
-    for (const Node& item : values_of(*node))
-      add_distinct(precision, static_cast<Precision>(item.one_of(names)));
-  }
-  if (precision.empty()) precision.push_back(Precision::bf16);
-  return precision;
-}
-
-/// Distinct integers in the order given.
-void read_integers(const Layers& layers, const std::string& path, std::int64_t high,
-                   std::vector<int>& out) {
-  const auto node = layers.find(path);
-  if (!node) return;
-  out.clear();
-  for (const Node& item : values_of(*node))
-    add_distinct(out, static_cast<int>(item.integer(1, high)));
-}
-
-/// Numbers of replicas, and "auto" for one per scale-up domain.
-void read_replicas(const Layers& layers, const std::string& path, bool one_plan,
-                   SearchSpace& space) {
-  const auto node = layers.find(path);
-  if (!node) return;
-  constexpr std::int64_t kMostReplicas = 65536;
-  space.dp_replicate.clear();
-  for (const Node& item : values_of(*node)) {
-    if (item.is_number()) {
-      add_distinct(space.dp_replicate, static_cast<int>(item.integer(1, kMostReplicas)));
-      continue;
-    }
-    const auto text = text_of(item);
-    if (!text) continue;
-    if (*text != "auto" || one_plan) {
-      item.error(fmt::format("{} is no number of replicas{}", in_quotes(*text),
-                             one_plan ? "; one plan needs one" : ", nor auto"));
-    }
-    add_distinct(space.dp_replicate, one_plan ? 1 : kReplicaPerDomain);
-  }
-}
-
-void read_policies(Layers& layers, const std::string& path, SearchSpace& space) {
-  const auto node = layers.find(path);
-  if (!node) return;
-  space.recompute.clear();
-  space.every_full_depth = false;
-  for (const Node& item : values_of(*node)) {
-    const auto text = text_of(item);
-    if (!text) continue;
-    auto policy = parse_recompute(*text, item.place());
-    if (!policy) {
-      layers.add(std::move(policy.error()));
-    } else {
-      add_distinct(space.recompute, *policy);
-    }
-  }
-  if (distinct_policies(space).size() > kMaxPolicies) {
-    node->error(fmt::format("more than {} different recompute policies", kMaxPolicies));
-    space.recompute.resize(1);
-  }
-}
-
-void read_space(Layers& layers, const std::string& section, Scenario& scenario) {
-  SearchSpace& space = scenario.space;
-  constexpr std::int64_t kMostDegree = 65536;
-  const auto at = [&](std::string_view key) { return fmt::format("{}.{}", section, key); };
-  read_integers(layers, at("gpus"), 1'000'000, space.gpus);
-  read_integers(layers, at("tp"), kMostDegree, space.tp);
-  read_integers(layers, at("pp"), kMostDegree, space.pp);
-  read_integers(layers, at("vpp"), 1000, space.vpp);
-  read_integers(layers, at("cp"), kMostDegree, space.cp);
-  read_integers(layers, at("ep"), kMostDegree, space.ep);
-  read_integers(layers, at("etp"), kMostDegree, space.etp);
-  read_integers(layers, at("micro_batch"), 1'000'000, space.micro_batch);
-  if (const auto node = layers.find(at("sequence_parallel"))) {
-    space.sequence_parallel.clear();
-    for (const Node& item : values_of(*node)) add_distinct(space.sequence_parallel, item.boolean());
-  }
-  read_replicas(layers, at("dp_replicate"), section == "plan", space);
-  if (const auto node = layers.find(at("zero"))) {
-    space.zero.clear();
-    for (const Node& item : values_of(*node))
-      add_distinct(space.zero, static_cast<ZeroStage>(item.integer(0, 3)));
-  }
-  read_policies(layers, at("recompute"), space);
-  if (const auto node = layers.find(at("schedule"))) {
-    std::vector<std::string_view> names;
-    for (const auto* schedule : schedules()) names.push_back(schedule->name);
-    for (const Node& item : values_of(*node))
-      add_distinct(space.schedules, static_cast<int>(item.one_of(names)));
-  }
-}
-
-/// What can be judged only with a sound cluster.
-void check_gpus(Layers& layers, const std::string& section, const Scenario& scenario) {
-  for (const int gpus : scenario.space.gpus) {
-    if (gpus <= scenario.cluster.devices()) continue;
-    layers.error(fmt::format("{} GPUs, but the cluster has {}", gpus, scenario.cluster.devices()),
-                 fmt::format("{}.gpus", section));
-  }
-}
-
 /// The one plan to simulate: every list must come down to one value.
 void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   const SearchSpace& space = scenario.space;
@@ -316,31 +193,10 @@ void read_profile(const Node& node, Scenario& scenario) {
   }
 }
 
-void read_hooks(Layers& layers, const Node& node, Scenario& scenario) {
-  const auto name = text_of(node);
-  if (!name) return;
-  const std::filesystem::path file = resolve_path(*name, node.place());
-  if (file.extension() != ".py") {
-    node.error(fmt::format("{} is not a Python file (*.py)", in_quotes(*name)));
-    return;
-  }
-  auto text = read_text_file(file);
-  if (!text) return layers.add(std::move(text.error()));
-  scenario.hooks = HookFile{file.string(), std::move(*text), node.place()};
-}
-
 void read_rest(Layers& layers, Scenario& scenario) {
   if (const auto node = layers.find("scenario")) scenario.title = node->text();
-  if (const auto node = layers.find("constraints.memory_headroom"))
-    scenario.memory_headroom = node->percent();
   if (const auto node = layers.find("profile")) read_profile(*node, scenario);
-  if (const auto node = layers.find("hooks")) read_hooks(layers, *node, scenario);
-  if (const auto node = layers.find("objective")) {
-    scenario.objective =
-        static_cast<Objective>(node->one_of({"step_time", "gpu_seconds", "memory"}));
-  }
-  if (const auto node = layers.find("top"))
-    scenario.top_k = static_cast<int>(node->integer(1, 1000));
+  read_choice(layers, scenario);
   if (layers.has_file()) scenario.text = layers.file_text();
 }
 

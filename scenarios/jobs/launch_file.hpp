@@ -1,5 +1,5 @@
 #pragma once
-// A launch file and the options beside it as a question about one plan.
+// A launch file and the options beside it as a question.
 
 #include "scenarios/scenario.hpp"
 
@@ -13,9 +13,13 @@ namespace foreplan::scenarios {
 /// `--cluster` is needed, `--model` replaces the model, `--profile` means what it means elsewhere.
 /// What the format leaves open (model, batch, sequence length, micro-batch) is taken from its
 /// option; an option that contradicts the file is a mistake. `notices` gets what of the file is
-/// left out.
+/// left out. The scenario's plan is the job's.
+///
+/// To search, the space is that of the job's model, cluster, framework and precision, and options
+/// that the file does not need narrow it (or, `--precision`, widen it).
 [[nodiscard]] Result<Scenario> read_launch(const std::filesystem::path& file,
                                            const std::vector<GivenOption>& given,
-                                           std::vector<std::string>& notices);
+                                           std::vector<std::string>& notices,
+                                           Purpose purpose = Purpose::one_plan);
 
 }  // namespace foreplan::scenarios

@@ -150,6 +150,22 @@ std::optional<simulator::RecomputePolicy> OpenValues::recompute() {
   return simulator::RecomputePolicy{};
 }
 
+std::vector<GivenOption> OpenValues::take_narrowing() {
+  static constexpr std::string_view kChoice[] = {"precision", "constraints.memory_headroom",
+                                                 "objective", "top", "hooks"};
+  std::vector<GivenOption> narrowing;
+  for (Value& value : values_) {
+    const std::string_view path = value.option->path;
+    const bool narrows =
+        path.starts_with("search.") ||
+        std::find(std::begin(kChoice), std::end(kChoice), path) != std::end(kChoice);
+    if (value.taken || !narrows) continue;
+    value.taken = true;
+    narrowing.push_back({value.option, value.text});
+  }
+  return narrowing;
+}
+
 void OpenValues::add(Errors errors) { errors_.insert(errors_.end(), errors.begin(), errors.end()); }
 
 Errors OpenValues::errors() const {

@@ -40,6 +40,9 @@ class OpenValues {
   [[nodiscard]] int required_number(std::string_view path, std::string_view what, int example);
   [[nodiscard]] std::optional<simulator::RecomputePolicy> recompute();
 
+  /// Options that narrow a search or choose among its plans, and that the file did not need.
+  [[nodiscard]] std::vector<GivenOption> take_narrowing();
+
   /// A mistake in the file.
   void error(std::string message, Place place) {
     errors_.push_back({std::move(message), std::move(place)});

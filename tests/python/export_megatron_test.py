@@ -17,42 +17,9 @@ import unittest
 import warnings
 
 import exported_plans
-from exported_plans import Case
+from exported_plans import MEGATRON_CASES as CASES, Case
 
-REASON = exported_plans.missing("torch", "megatron", "yaml")
-
-CASES = [
-    Case("dense with TP and SP", "llama3-8b", "1x8xH100", "--tp 2"),
-    Case("pipeline", "llama3-70b", "8x8xH100", "--tp 8 --pp 4"),
-    Case("interleaved pipeline", "llama3-70b", "8x8xH100", "--tp 4 --pp 4 --vpp 5"),
-    Case("uneven pipeline", "llama3.1-405b", "16x8xH100", "--tp 8 --pp 16"),
-    Case("uneven interleaved pipeline", "llama3.1-405b", "16x8xH100", "--tp 8 --pp 8 --vpp 4", global_batch=64),
-    Case("context parallelism", "llama3-8b", "4x8xH100", "--tp 2 --cp 4", 131072, 32),
-    Case("FP8 delayed", "llama3-70b", "8x8xH100", "--tp 8 --pp 2 --precision fp8"),
-    Case("FP8 current, recompute", "llama3-8b", "1x8xH100", "--tp 2 --precision fp8_current --recompute full"),
-    Case("FP8 blocks", "llama3-8b", "1x8xH100", "--tp 1 --precision fp8_block"),
-    Case("MXFP8", "llama3-70b", "8x8xB200", "--tp 4 --pp 2 --precision mxfp8"),
-    Case("NVFP4", "llama3-8b", "1x8xB200", "--tp 1 --precision nvfp4"),
-    Case("fp16 without sharding", "gpt3-13b", "2x8xA100-80", "--tp 2 --zero 0 --precision fp16", 2048),
-    Case("no sequence parallelism", "gpt3-6.7b", "1x8xA100-80", "--tp 4 --sequence-parallel false", 2048),
-    Case("experts over EP", "mixtral-8x7b", "8x8xH100", "--tp 2 --pp 4 --ep 8"),
-    Case("experts with their own TP", "mixtral-8x7b", "8x8xH100", "--tp 4 --pp 2 --ep 4 --etp 2"),
-    Case("FP8 experts, interleaved", "qwen3-235b-a22b", "16x8xH100",
-         "--tp 4 --pp 4 --vpp 2 --ep 8 --etp 1 --precision fp8_current"),
-    Case("latent attention, dense first layers", "deepseek-v3", "32x8xH800", "--tp 2 --pp 16 --ep 16 --etp 1"),
-    Case("latent attention, recompute of modules", "deepseek-v2-lite", "4x8xH100",
-         "--tp 1 --ep 8 --recompute mla_up_proj+moe_act"),
-    Case("biases on q, k and v", "qwen2-7b", "1x8xH100", "--tp 2 --recompute layernorm"),
-    Case("norms of q and k, tied embeddings", "qwen3-4b", "1x8xH100", "--tp 2 --pp 2 --recompute full:3"),
-    Case("squared ReLU", "nemotron-4-15b", "4x8xH100", "--tp 4 --pp 2"),
-    Case("Megatron-FSDP", "llama3-8b", "2x8xH100", "--framework megatron-fsdp --zero 3"),
-    Case("instances of the optimizer", "llama3-70b", "8x8xH100", "--tp 4 --pp 2 --vpp 5 --dp-replicate 2"),
-    Case("instances, experts, FP8", "mixtral-8x7b", "8x8xH100",
-         "--tp 2 --pp 2 --ep 4 --etp 1 --dp-replicate 4 --precision fp8_current"),
-    Case("instances with context parallelism", "llama3-8b", "4x8xH100", "--tp 2 --cp 4 --dp-replicate 2", 131072, 32),
-    Case("Megatron-FSDP in copies", "llama3-8b", "4x8xH100", "--framework megatron-fsdp --zero 3 --dp-replicate 4"),
-]
-
+REASON = exported_plans.missing("torch", "megatron")
 
 @unittest.skipIf(REASON, REASON)
 class MegatronExport(unittest.TestCase):
@@ -200,32 +167,6 @@ class MegatronExport(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "Delayed scaling does not support"):
             TransformerConfig(num_layers=2, hidden_size=64, num_attention_heads=2, fp8="hybrid", fp8_recipe="delayed",
                               recompute_granularity="selective", recompute_modules=["layernorm"])
-
-    def test_nemo_overrides_are_fields_of_megatron_core(self):
-        import yaml
-        from megatron.core.distributed import DistributedDataParallelConfig
-        from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
-
-        # megatron-bridge 0.3.1, models/gpt_provider.py: what it has beside TransformerConfig.
-        provider = {"position_embedding_type", "seq_length", "share_embeddings_and_output_weights", "vocab_size",
-                    "should_pad_vocab"}
-        ddp_fields = {f.name for f in dataclasses.fields(DistributedDataParallelConfig)}
-        for case in CASES:
-            with self.subTest(case.name):
-                written = yaml.safe_load(exported_plans.export(case, "nemo"))
-                kind = MLATransformerConfig if written["model"].get("multi_latent_attention") else TransformerConfig
-                fields = {f.name for f in dataclasses.fields(kind)}
-                self.assertLessEqual(set(written["model"]), fields | provider)
-                values = {k: v for k, v in written["model"].items() if k in fields}
-                if values["pipeline_model_parallel_size"] > 1:
-                    import torch
-                    values["pipeline_dtype"] = torch.bfloat16
-                # The recipe of `mixed_precision` sets the type of the model.
-                values["fp16" if written["mixed_precision"] == "fp16_mixed" else "bf16"] = True
-                kind(**values, bias_activation_fusion=False) if "bias_activation_fusion" in fields else kind(**values)
-                DistributedDataParallelConfig(**written["ddp"])
-                self.assertLessEqual(set(written["ddp"]), ddp_fields)
-                self.assertEqual(written["train"]["global_batch_size"], case.global_batch)
 
 
 if __name__ == "__main__":
