@@ -33,6 +33,14 @@ struct ClusterSpec {
   std::string source;             ///< where the values of a real cluster were read
   std::string note;
   [[nodiscard]] int devices() const { return nodes * devices_per_node; }
+  /// Share of its scale-up bandwidth that a device reaches the others of a group of `ranks` of one
+  /// domain with. Behind a switch, and over PCIe, all of it; in a mesh of direct links (xGMI,
+  /// NVLink boards of four) only the links that end in the group.
+  [[nodiscard]] double scale_up_share(int ranks) const {
+    const bool mesh = !topology.scale_up_switched && !device.scale_up_link.starts_with("PCIe");
+    if (!mesh || ranks <= 1 || ranks >= topology.scale_up_size) return 1;
+    return (ranks - 1.0) / (topology.scale_up_size - 1.0);
+  }
 };
 
 }  // namespace foreplan

@@ -66,6 +66,10 @@ void apply_network(std::string_view text, ClusterSpec& cluster) {
 void apply_interconnect(std::string_view text, ClusterSpec& cluster) {
   Topology& t = cluster.topology;
   if (has(text, "NVL72")) t.scale_up_size = 72;
+  if (has(text, "NVLink 4-way")) {  // boards of four without a switch
+    t.scale_up_size = 4;
+    t.scale_up_switched = false;
+  }
   const std::size_t at = text.find("GB/s");
   if (at != std::string_view::npos) {
     // Both directions together, as NVLink is advertised.

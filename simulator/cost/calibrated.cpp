@@ -113,7 +113,10 @@ class CalibratedCost final : public CostModel {
  public:
   CalibratedCost(const ClusterSpec& cluster, CalibrationProfile profile,
                  std::unique_ptr<CostModel> fallback, const ConditionTable& conditions)
-      : profile_(std::move(profile)), fallback_(std::move(fallback)), conditions_(conditions) {
+      : cluster_(cluster),
+        profile_(std::move(profile)),
+        fallback_(std::move(fallback)),
+        conditions_(conditions) {
     const DeviceSpec& fitted = profile_.device;
     const auto ratio = [](double from, double to) { return from > 0 && to > 0 ? from / to : 1.0; };
     const auto peak = [](const DeviceSpec& d) {
@@ -191,7 +194,9 @@ class CalibratedCost final : public CostModel {
     const bool inside = placement.nodes() == 1;
     const CollectiveHandle& handle = inside ? handles.node : handles.nodes;
     if (handle.family == nullptr) return fallback_->collective_cost(c, placement);
-    const CollectiveQuery query{.bytes = c.size.value,
+    // As many bytes more as a mesh has links less than the measured group.
+    const double share = inside ? cluster_.scale_up_share(placement.size) : 1.0;
+    const CollectiveQuery query{.bytes = c.size.value / share,
                                 .ngpus = placement.size,
                                 .ranks_per_node = placement.ranks_per_node,
                                 .concurrency = placement.groups_sharing_nic,
@@ -296,6 +301,7 @@ class CalibratedCost final : public CostModel {
     return answered(p) ? estimate(p, memory_scale_) : fallback_->operator_cost(op);
   }
 
+  ClusterSpec cluster_;
   CalibrationProfile profile_;
   std::unique_ptr<CostModel> fallback_;
   ConditionTable conditions_;

@@ -49,17 +49,17 @@ double soft_maximum(double a, double b) {
 class DatasheetCost final : public CostModel {
  public:
   DatasheetCost(const ClusterSpec& cluster, const DatasheetEfficiencies& efficiencies)
-      : device_(cluster.device), topology_(cluster.topology), efficiencies_(efficiencies) {
-    memory_rate_ = device_.memory_bandwidth.value * efficiencies.memory;
+      : cluster_(cluster), efficiencies_(efficiencies) {
+    memory_rate_ = cluster_.device.memory_bandwidth.value * efficiencies.memory;
     // A scale-up domain may span several nodes (NVL72) and then has all their NICs.
     const int nodes_per_domain =
-        std::max(1, topology_.scale_up_size / std::max(1, cluster.devices_per_node));
-    domain_network_rate_ = topology_.nic_bandwidth.value * topology_.nics_per_node *
+        std::max(1, cluster_.topology.scale_up_size / std::max(1, cluster.devices_per_node));
+    domain_network_rate_ = cluster_.topology.nic_bandwidth.value * cluster_.topology.nics_per_node *
                            nodes_per_domain * efficiencies.network;
   }
 
   [[nodiscard]] std::string name() const override {
-    return fmt::format("datasheet:{}", device_.name);
+    return fmt::format("datasheet:{}", cluster_.device.name);
   }
 
   [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
@@ -71,9 +71,9 @@ class DatasheetCost final : public CostModel {
 
   [[nodiscard]] std::string body_json() const override {
     const DatasheetEfficiencies& e = efficiencies_;
-    return nlohmann::ordered_json{{"device", device_.name},
-                                  {"sources", device_.sources},
-                                  {"unconfirmed", device_.unconfirmed_fields},
+    return nlohmann::ordered_json{{"device", cluster_.device.name},
+                                  {"sources", cluster_.device.sources},
+                                  {"unconfirmed", cluster_.device.unconfirmed_fields},
                                   {"gemm_fraction", e.gemm},
                                   {"fp8_gemm_fraction", e.fp8_gemm},
                                   {"attention_forward_fraction", e.attention_forward},
@@ -113,15 +113,16 @@ class DatasheetCost final : public CostModel {
 
  private:
   [[nodiscard]] double peak(DType dtype) const {
-    const auto rate = device_.peak(dtype);
+    const auto rate = cluster_.device.peak(dtype);
     // A type without a unit of its own runs through the 16-bit path.
-    return rate ? rate->value : device_.peak(DType::fp16).value_or(FlopsPerSecond{1e12}).value;
+    return rate ? rate->value
+                : cluster_.device.peak(DType::fp16).value_or(FlopsPerSecond{1e12}).value;
   }
 
   [[nodiscard]] double gemm_math_s(const GemmShape& shape, DType dtype) const {
     const bool narrow = bytes_per_element(dtype) <= 1.0;
     const double rate = peak(dtype) * (narrow ? efficiencies_.fp8_gemm : efficiencies_.gemm);
-    const int sms = std::max(device_.sm_count, 1);
+    const int sms = std::max(cluster_.device.sm_count, 1);
     double best = std::numeric_limits<double>::infinity();
     for (const Tile& tile : kTiles) {
       const double tiles = std::ceil(static_cast<double>(shape.m) / tile.m) *
@@ -138,7 +139,8 @@ class DatasheetCost final : public CostModel {
   /// Steps of the algorithm times the latency of a hop; the ring's steps or the tree's depth,
   /// whichever is shorter for a reduction.
   [[nodiscard]] double latency_s(CollectiveKind kind, const GroupPlacement& p) const {
-    const double hop_in = topology_.scale_up_latency.value, hop_out = topology_.nic_latency.value;
+    const double hop_in = cluster_.topology.scale_up_latency.value,
+                 hop_out = cluster_.topology.nic_latency.value;
     const int nodes = p.nodes();
     if (kind == CollectiveKind::send_recv) return nodes > 1 ? hop_out : hop_in;
     if (kind == CollectiveKind::all_to_all) {
@@ -155,7 +157,7 @@ class DatasheetCost final : public CostModel {
     if (p.ranks_per_node <= 1) return 0;
     const bool reduces = c.kind == CollectiveKind::all_reduce;
     const double rate =
-        topology_.scale_up_bandwidth.value *
+        cluster_.topology.scale_up_bandwidth.value * cluster_.scale_up_share(p.ranks_per_node) *
         (reduces && p.nodes() == 1 ? efficiencies_.all_reduce : efficiencies_.scale_up);
     if (c.kind == CollectiveKind::all_to_all) {
       return c.size.value * (p.ranks_per_node - 1) / p.size / rate;
@@ -169,8 +171,8 @@ class DatasheetCost final : public CostModel {
     const int nodes = p.nodes();
     if (nodes <= 1) return 0;
     double share = domain_network_rate_ / p.groups_sharing_nic;
-    if (topology_.nodes_per_pod > 0 && nodes > topology_.nodes_per_pod)
-      share /= topology_.oversubscription;
+    if (cluster_.topology.nodes_per_pod > 0 && nodes > cluster_.topology.nodes_per_pod)
+      share /= cluster_.topology.oversubscription;
     switch (c.kind) {
       case CollectiveKind::all_to_all:
         return p.ranks_per_node * c.size.value * (p.size - p.ranks_per_node) / p.size / share;
@@ -179,8 +181,7 @@ class DatasheetCost final : public CostModel {
     }
   }
 
-  DeviceSpec device_;
-  Topology topology_;
+  ClusterSpec cluster_;
   DatasheetEfficiencies efficiencies_;
   double memory_rate_ = 0, domain_network_rate_ = 0;
 };

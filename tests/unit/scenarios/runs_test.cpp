@@ -197,6 +197,8 @@ TEST(Runs, InterconnectTextsGiveNicsAndLinks) {
   EXPECT_DOUBLE_EQ(cluster("NVLink4+4x100Gb/s Omni-Path per node").nic_bandwidth.value,
                    135.0 / 4 * gigabit);
   EXPECT_EQ(cluster("NVL72 + IB").scale_up_size, 72);
+  EXPECT_EQ(cluster("NVLink 4-way + NDR").scale_up_size, 4);
+  EXPECT_FALSE(cluster("NVLink 4-way + NDR").scale_up_switched);
   EXPECT_DOUBLE_EQ(cluster("NVLink 400GB/s (A800)").scale_up_bandwidth.value, 200e9);
 }
 

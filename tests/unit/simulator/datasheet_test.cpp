@@ -71,6 +71,23 @@ TEST(DatasheetTable, AnArchitectureWithoutARowTakesTheDefault) {
   EXPECT_EQ(unknown->network, fallback->network);
 }
 
+// A device in a mesh of direct links has size-1 of them; a pair uses one, half a domain of 8
+// uses 3.
+TEST(DatasheetCollectives, AGroupInAMeshHasOnlyItsOwnLinks) {
+  ClusterSpec mesh = samples::cluster();
+  mesh.topology.scale_up_size = 8;
+  const auto time_s = [&](int ranks) {
+    return time_of(*profile(mesh), CollectiveKind::all_gather, 8e9, {ranks, ranks, 1});
+  };
+  const double pair = time_s(2), half = time_s(4), whole = time_s(8);
+  mesh.topology.scale_up_switched = false;
+  EXPECT_NEAR(time_s(2) / pair, 7, 0.05);
+  EXPECT_NEAR(time_s(4) / half, 7.0 / 3, 0.02);
+  EXPECT_DOUBLE_EQ(time_s(8), whole);
+  mesh.device.scale_up_link = "PCIe5";
+  EXPECT_DOUBLE_EQ(time_s(2), pair);
+}
+
 TEST(DatasheetGemm, ALargeOneReachesItsShareOfThePeak) {
   // 54 x 256 by 64 x 128 elements: whole waves over 108 SMs, math far above traffic.
   const Operator op = gemm(54 * 256, 64 * 128, 16384);
