@@ -110,7 +110,8 @@ bool is_flash3(std::string_view library) {
 }
 
 bool is_cut_as_flash3(std::string_view library, AttentionPhase phase) {
-  return is_flash3(library) && phase != AttentionPhase::train && library.starts_with("vllm:");
+  return is_flash3(library) && library.starts_with("vllm:") &&
+         (phase == AttentionPhase::prefill || phase == AttentionPhase::encoder);
 }
 
 AttentionTile flash3_tile(const AttentionCall& call) {

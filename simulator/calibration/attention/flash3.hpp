@@ -15,7 +15,8 @@ namespace foreplan::simulator::calibration {
 [[nodiscard]] bool is_flash3(std::string_view library);
 
 /// Whether its held-out rows are explained better by this cut than by a searched tile, on H100 and
-/// on H200: what vLLM calls. SGLang's rows are not; bare kernels of training declare equal lengths.
+/// on H200: prefill and encoders of vLLM. SGLang's rows and decoding are not; bare kernels of
+/// training declare equal lengths.
 [[nodiscard]] bool is_cut_as_flash3(std::string_view library, AttentionPhase phase);
 
 /// Rows and keys of a tile; `flash3` stays set.

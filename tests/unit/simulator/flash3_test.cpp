@@ -168,8 +168,9 @@ TEST(Flash3, LibrariesThatRunItAreKnownByName) {
   EXPECT_TRUE(is_flash3("sglang:flash_attention_v3"));
   EXPECT_FALSE(is_flash3("vllm:vllm_flash_attn_fa4"));
   EXPECT_FALSE(is_flash3("trtllm:torch_flow"));
-  EXPECT_TRUE(is_cut_as_flash3("vllm:vllm_flash_attn_fa3", AttentionPhase::decode));
-  EXPECT_FALSE(is_cut_as_flash3("sglang:fa3", AttentionPhase::decode));
+  EXPECT_TRUE(is_cut_as_flash3("vllm:vllm_flash_attn_fa3", AttentionPhase::prefill));
+  EXPECT_FALSE(is_cut_as_flash3("vllm:vllm_flash_attn_fa3", AttentionPhase::decode));
+  EXPECT_FALSE(is_cut_as_flash3("sglang:fa3", AttentionPhase::prefill));
   EXPECT_FALSE(is_cut_as_flash3("flash_attn_3", AttentionPhase::train));
 }
 
