@@ -2,7 +2,10 @@
 
 #include "simulator/calibration/attention/flash3.hpp"
 
+#include "simulator/calibration/attention/attention_model.hpp"
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -172,6 +175,34 @@ TEST(Flash3, LibrariesThatRunItAreKnownByName) {
   EXPECT_FALSE(is_cut_as_flash3("vllm:vllm_flash_attn_fa3", AttentionPhase::decode));
   EXPECT_FALSE(is_cut_as_flash3("sglang:fa3", AttentionPhase::prefill));
   EXPECT_FALSE(is_cut_as_flash3("flash_attn_3", AttentionPhase::train));
+}
+
+TEST(Flash3, RowsCutSoAreRecognisedAndTheFileKeepsIt) {
+  const AttentionDevice hopper{"A", "Hopper", 132, 989e12, 1979e12, 3.35e12, 50 * 1048576.0};
+  AttentionTiles tiles;
+  tiles.fill({.flash3 = true});
+  const AttentionConstants constants(typical_attention_parameters());
+  std::vector<AttentionSample> rows;
+  for (const std::int64_t batch : {1, 3, 8}) {
+    for (const std::int64_t heads : {8, 32}) {
+      for (std::int64_t length = 100; length <= 16384; length = length * 3 / 2) {
+        const AttentionCall c =
+            call_of({batch, heads, 4, length, length, 128, 128, 0, true}, AttentionPhase::prefill);
+        const AttentionTerms t = evaluate(hopper, tiles, constants, c);
+        EXPECT_TRUE(t.packed);
+        EXPECT_DOUBLE_EQ(t.waves, flash3_work(132, c).units / 132);
+        for (const char* library : {"vllm:fa3", "sglang:fa3"})
+          rows.push_back({"A", library, c, t.time_us * 1e-6});
+      }
+    }
+  }
+  const AttentionModel fitted = AttentionModel::fit(rows, std::array{hopper}, {});
+  const AttentionModel read = AttentionModel::from_json(fitted.to_json());
+  for (const AttentionModel* m : {&fitted, &read}) {
+    EXPECT_TRUE(m->groups().at({"A", AttentionPhase::prefill, false, "vllm:fa3"}).tiles[1].flash3);
+    EXPECT_FALSE(
+        m->groups().at({"A", AttentionPhase::prefill, false, "sglang:fa3"}).tiles[1].flash3);
+  }
 }
 
 }  // namespace
