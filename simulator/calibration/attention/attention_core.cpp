@@ -1,5 +1,6 @@
 #include "simulator/calibration/attention/attention_core.hpp"
 
+#include "simulator/calibration/attention/flash3.hpp"
 #include "simulator/calibration/least_squares.hpp"
 
 #include <algorithm>
@@ -189,6 +190,7 @@ double heads_per_group(const AttentionShape& s) {
 }
 
 bool packs(const AttentionTile& t, const AttentionShape& s) {
+  if (t.flash3) return s.heads_q > s.heads_kv;
   const double group = heads_per_group(s);
   if (t.packing == HeadPacking::never) return false;
   if (t.packing == HeadPacking::always) return t.largest_group == 0 || group <= t.largest_group;
@@ -214,6 +216,10 @@ struct Tiles {
 Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const AttentionCall& c,
                double leak) {
   const AttentionShape& s = c.shape;
+  if (t.flash3) {
+    const Flash3Work work = flash3_work(d.sm_count, c);
+    return {work.steps, work.longest, work.units, work.parts};
+  }
   const double pack = packs(t, s) ? heads_per_group(s) : 1;
   const double pairs = static_cast<double>(s.batch) * static_cast<double>(s.heads_q) / pack;
   const auto q = static_cast<double>(s.q_len), kv = static_cast<double>(s.kv_len);
@@ -252,7 +258,9 @@ double step_time(const AttentionDevice& d, const AttentionTile& t, const Values&
   if (c.shape.head_dim_qk != c.shape.head_dim_v) efficiency += v.log(T::efficiency_unequal);
   if (c.microscaled) efficiency += v.log(T::efficiency_scaled);
   if (z.ordered) efficiency += v.log(T::efficiency_deterministic);
-  const double peak = (z.fp8 ? d.fp8_flop_per_s : d.bf16_flop_per_s) * 1e-6;
+  // FlashAttention-3 casts Q to the cache's type.
+  const bool products_fp8 = z.fp8 || (t.flash3 && z.fp8_cache);
+  const double peak = (products_fp8 ? d.fp8_flop_per_s : d.bf16_flop_per_s) * 1e-6;
   // Backward: S, dP, dQ, dK over d_qk or d_v: three products of d_qk, two of d_v.
   const double per_pair = c.backward ? 2 * (3 * dqk + 2 * dv) : 2 * (dqk + dv);
   const double pairs = static_cast<double>(t.rows) * t.keys;
@@ -263,9 +271,10 @@ double step_time(const AttentionDevice& d, const AttentionTile& t, const Values&
   return std::sqrt((products + softmax) * (products + softmax) + least * least);
 }
 
-double core_time(const AttentionDevice& d, const AttentionTile& t, const Values& v,
+double core_time(const AttentionDevice& d, const AttentionTile& given, const Values& v,
                  const AttentionCall& c, const Sizes& z, const HeadWeights& w, double bytes_per_us,
                  double& waves) {
+  const AttentionTile t = given.flash3 ? flash3_tile(c) : given;
   const double leak = v(T::mask_leak) * (z.fp8 && c.backward ? v(T::mask_leak_fp8) : 1);
   const Tiles n = tiles_of(d, t, c, std::min(1.0, leak));
   const double step = step_time(d, t, v, c, z, w);

@@ -53,6 +53,7 @@ struct AttentionTile {
   HeadPacking packing = HeadPacking::never;
   bool splits_keys = false;  ///< several SMs share one tile of queries (Flash-Decoding)
   int largest_group = 0;  ///< more query heads per KV head than this are not packed; 0 = any number
+  bool flash3 = false;    ///< cut as FlashAttention-3 does; see flash3.hpp; the rest is ignored
 };
 
 /// A kernel's tiles by head dimension: up to 96, up to 128, up to 192, above.

@@ -7,8 +7,9 @@ namespace foreplan::simulator::calibration {
 namespace {
 
 /// Tiles that published kernels use.
-std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward) {
+std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward, bool flash3) {
   std::vector<AttentionTile> tiles;
+  if (flash3) tiles.push_back({.flash3 = true});
   if (phase == AttentionPhase::decode) {
     for (const int rows : {16, 64, 128}) {
       for (const int group : {0, 8, 16, 32})
@@ -31,7 +32,7 @@ std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward) 
 
 /// Ways in which inference kernels treat short queries: tried once the tile's size is known.
 std::vector<AttentionTile> variants(const AttentionTile& t, AttentionPhase phase) {
-  if (phase != AttentionPhase::prefill && phase != AttentionPhase::encoder) return {};
+  if (t.flash3 || (phase != AttentionPhase::prefill && phase != AttentionPhase::encoder)) return {};
   AttentionTile splits = t, saves = t, both = t;
   splits.splits_keys = both.splits_keys = true;
   saves.packing = both.packing = HeadPacking::saving;
@@ -90,9 +91,10 @@ class TileSearch {
 }  // namespace
 
 AttentionCoreFit fit_attention_family(const std::vector<AttentionRow>& rows, AttentionPhase phase,
-                                      bool backward, const AttentionParameters& prior) {
+                                      bool backward, bool flash3,
+                                      const AttentionParameters& prior) {
   const std::vector<AttentionRow> some = thinned(rows, 500);
-  const std::vector<AttentionTile> candidates = candidate_tiles(phase, backward);
+  const std::vector<AttentionTile> candidates = candidate_tiles(phase, backward, flash3);
   TileSearch search(some, prior);
   const AttentionCoreFit untuned = search.best();
   for (const AttentionTile& t : candidates) search.consider(t, -1, untuned, 1, 12, 1);

@@ -15,9 +15,10 @@ struct AttentionCoreFit {
 
 /// Tiles and parameters of one library on the devices of a family, one phase and pass. The tile
 /// first (one for all head dimensions, then each class by itself), the parameters with it.
+/// `flash3`: the library runs FlashAttention-3, whose own cut is then a candidate.
 [[nodiscard]] AttentionCoreFit fit_attention_family(const std::vector<AttentionRow>& rows,
                                                     AttentionPhase phase, bool backward,
-                                                    const AttentionParameters& prior);
+                                                    bool flash3, const AttentionParameters& prior);
 
 /// Every n-th row so that at most `most` are left.
 template <class Row>

@@ -1,6 +1,7 @@
 #include "simulator/calibration/attention/attention_model.hpp"
 
 #include "simulator/calibration/attention/attention_fit.hpp"
+#include "simulator/calibration/attention/flash3.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -161,8 +162,9 @@ AttentionModel AttentionModel::fit(std::span<const AttentionSample> samples,
     });
     AttentionParameters prior = typical_attention_parameters();
     for (const std::string& library : order) {
-      const AttentionCoreFit core =
-          fit_attention_family(libraries.at(library), phase, backward, prior);
+      const AttentionCoreFit core = fit_attention_family(
+          libraries.at(library), phase, backward,
+          family == "Hopper" && !backward && is_cut_as_flash3(library, phase), prior);
       if (library == order.front()) prior = core.parameters;
       for (const auto& [key, own] : rows) {
         if (key.phase != phase || key.backward != backward || key.library != library ||
@@ -309,6 +311,7 @@ nlohmann::json AttentionModel::to_json() const {
                        {"packing", kHeadPackings[static_cast<std::size_t>(t.packing)]},
                        {"splits_keys", t.splits_keys},
                        {"largest_group", t.largest_group}});
+      if (t.flash3) tiles.back()["flash3"] = true;
     }
     nlohmann::json terms = nlohmann::json::object();
     for (const AttentionTermTraits& t : attention_terms()) {
@@ -346,9 +349,12 @@ AttentionModel AttentionModel::from_json(const nlohmann::json& j) {
       const auto& t = e.at("tiles").at(i);
       const auto packing =
           std::find(kHeadPackings.begin(), kHeadPackings.end(), t.at("packing").get<std::string>());
-      g.tiles[i] = {t.at("rows"), t.at("keys"),
-                    static_cast<HeadPacking>(packing - kHeadPackings.begin()), t.at("splits_keys"),
-                    t.at("largest_group")};
+      g.tiles[i] = {t.at("rows"),
+                    t.at("keys"),
+                    static_cast<HeadPacking>(packing - kHeadPackings.begin()),
+                    t.at("splits_keys"),
+                    t.at("largest_group"),
+                    t.value("flash3", false)};
     }
     AttentionParameters logs{};
     for (const AttentionTermTraits& t : attention_terms()) {
