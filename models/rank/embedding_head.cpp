@@ -18,13 +18,18 @@ std::int64_t local_vocabulary(const ModelSpec& model, const RankShape& shape) {
   return share(shape.vocabulary > 0 ? shape.vocabulary : model.vocabulary, shape.tp);
 }
 
+/// Ranks that the embedding table is split over.
+int table_shards(const RankShape& shape) { return shape.replicates_embedding ? 1 : shape.tp; }
+
 double table_elements(const ModelSpec& model, const RankShape& shape) {
-  return static_cast<double>(local_vocabulary(model, shape)) *
+  const std::int64_t rows = shape.vocabulary > 0 ? shape.vocabulary : model.vocabulary;
+  return static_cast<double>(share(rows, table_shards(shape))) *
          static_cast<double>(table_width(model));
 }
 
-/// Looks up all T tokens; each rank finds its share of them, writes zeros for the others, and the
-/// sum over TP completes the rows. Backward adds the found rows' gradients to the table's.
+/// Looks up all T tokens. Where the table is split, each rank finds its share of them, writes zeros
+/// for the others, and the sum over TP completes the rows; where it is whole, each takes its part
+/// of the rows. Backward adds the found rows' gradients to the table's.
 void add_lookup(GraphBuilder& builder, const ModelSpec& model) {
   const LocalSizes& sizes = builder.sizes();
   const RankShape& shape = builder.shape();
@@ -32,16 +37,17 @@ void add_lookup(GraphBuilder& builder, const ModelSpec& model) {
   const auto width = static_cast<double>(table_width(model));
   const double rows = sizes.activations(tokens, width).value;
   const double ids = 8.0 * tokens;  // int64
-  const double gradients = bytes_per_element(shape.gradient) * tokens * width / shape.tp;
+  const int shards = table_shards(shape);
+  const double gradients = bytes_per_element(shape.gradient) * tokens * width / shards;
   const Site site{Part::embedding, "embedding"};
   const RowShape all{sizes.tokens(), table_width(model)};
   builder.rows(OperatorKind::embedding, Pass::forward, site, all,
-               {.read = rows / shape.tp + ids, .written = rows});
+               {.read = rows / shards + ids, .written = rows});
   builder.rows(OperatorKind::embedding, Pass::dgrad, site, all,
-               {.read = rows / shape.tp + ids + gradients, .written = gradients});
+               {.read = rows / shards + ids + gradients, .written = gradients});
   builder.dense_parameters(table_elements(model, shape));
   builder.keep({Part::embedding, "token_ids"}, Bytes{ids});
-  if (shape.tp > 1) {
+  if (shards > 1) {
     // Megatron-LM scatters while it reduces only where no position table follows.
     const bool scatters = sizes.gathers() && model.position != PositionKind::learned;
     const auto kind = scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -67,23 +68,29 @@ std::vector<int> container_release(std::string_view notes) {
                                       : release(notes.substr(at + kWord.size()));
 }
 
-bool holds(const FrameworkTraits& traits, const std::vector<int>& container) {
+bool holds(const FrameworkTraits& traits, const std::vector<int>& container, bool rotary) {
+  if (traits.runs_rotary && !rotary) return false;
   return traits.runs_before.empty() ||
          (!container.empty() && container < release(traits.runs_before));
 }
 
-/// Only frameworks that can shard parameters are asked for runs that do. Traits of a release go
-/// before those of all.
+/// Whether the framework can shard parameters, or can do without.
+bool can_shard(const FrameworkTraits& traits, bool parameters) {
+  return parameters ? traits.zero_stages.back() == simulator::ZeroStage::parameters
+                    : traits.zero_stages.front() != simulator::ZeroStage::parameters;
+}
+
+/// Only frameworks that can shard what the run shards are asked. Traits of a release go before
+/// those of all.
 const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::string_view text,
-                                const std::vector<int>& container, bool shards_parameters) {
+                                const std::vector<int>& container, const RunKind& kind) {
   const FrameworkTraits* best = nullptr;
-  std::pair<std::size_t, bool> closest{0, false};
+  std::tuple<std::size_t, bool, bool> closest{0, false, false};
   for (const FrameworkTraits& traits : all) {
-    if (shards_parameters && traits.zero_stages.back() != simulator::ZeroStage::parameters)
-      continue;
-    if (!holds(traits, container)) continue;
+    if (!can_shard(traits, kind.shards_parameters)) continue;
+    if (!holds(traits, container, kind.rotary)) continue;
     for (const std::string& word : traits.runs_as) {
-      const std::pair close{word.size(), !traits.runs_before.empty()};
+      const std::tuple close{word.size(), !traits.runs_before.empty(), traits.runs_rotary};
       if (close > closest && has(text, word)) {
         best = &traits;
         closest = close;
@@ -102,14 +109,14 @@ const FrameworkTraits* named(const std::vector<FrameworkTraits>& all, std::strin
 }  // namespace
 
 Result<FrameworkTraits> framework_of_run(std::string_view framework, std::string_view notes,
-                                         bool shards_parameters,
+                                         const RunKind& kind,
                                          std::vector<std::string>& assumptions) {
   const auto& all = all_frameworks();
   if (!all) return fail(all.error());
   if (const FrameworkTraits* fit =
-          best_fit(*all, lower(framework), container_release(lower(notes)), shards_parameters))
+          best_fit(*all, lower(framework), container_release(lower(notes)), kind))
     return *fit;
-  const std::string_view fallback = shards_parameters ? "torchtitan" : "megatron-core";
+  const std::string_view fallback = kind.shards_parameters ? "torchtitan" : "megatron-core";
   const FrameworkTraits* traits = named(*all, fallback);
   if (traits == nullptr) return fail(fmt::format("no traits file {}.yaml", fallback));
   assumptions.push_back(fmt::format("framework {}: traits of {}", in_quotes(framework), fallback));
@@ -165,6 +172,7 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
   if (traits.states.gradient_bytes == 2) traits.states.computed_gradient_bytes = 0;
   if (has(notes, "no gradient-accumulation fusion"))
     traits.gradient_sink = models::GradientSink::own_kernel;
+  if (has(notes, "fused ce")) traits.loss = models::LossKernel::fused;
   if (has(notes, "torch.compile")) traits.compile_blocks();
   if (has(notes, "asynctp")) traits.overlap_tp_backward = true;
   if (has(states, "no fp32 master")) {

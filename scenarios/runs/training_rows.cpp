@@ -106,6 +106,8 @@ ZeroStage stated_zero(RunRow& row, const simulator::FrameworkTraits& framework) 
   if (stage == "0") return ZeroStage::replicated;
   if (stage == "2") return ZeroStage::gradients;
   if (stage == "3") return ZeroStage::parameters;
+  if (row.text("optimizer_states").find("distributed optimizer") != std::string_view::npos)
+    return ZeroStage::optimizer;
   // Unstated: the least that the framework does when told nothing better is what recipes use.
   return stage == "1" ? ZeroStage::optimizer : framework.zero_stages.front();
 }
@@ -203,8 +205,9 @@ class RowReader {
     const std::string_view fsdp = row_.text("fsdp");
     const bool shards_parameters =
         (!fsdp.empty() && fsdp != "none") || row_.text("zero_stage") == "3";
-    auto framework = framework_of_run(row_.text("framework"), row_.text("notes"), shards_parameters,
-                                      run.assumptions);
+    const RunKind kind{shards_parameters, s.model.position == models::PositionKind::rope};
+    auto framework =
+        framework_of_run(row_.text("framework"), row_.text("notes"), kind, run.assumptions);
     if (!framework) return tl::unexpected(to_text(framework.error()));
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);

@@ -2,6 +2,7 @@
 
 #include "core/data_directory.hpp"
 #include "core/document.hpp"
+#include "simulator/frameworks/trait_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -12,42 +13,6 @@ namespace foreplan::simulator {
 namespace {
 
 constexpr std::string_view kFolder = "simulator/frameworks";
-
-/// Reads `key: {value, source}` pairs; the source is mandatory so that no trait is an opinion. What
-/// a file leaves out stands in the one that it is based on.
-class TraitReader {
- public:
-  /// The file's own root first, then that of its base and so on.
-  explicit TraitReader(std::vector<Node> roots) : roots_(std::move(roots)) {}
-
-  [[nodiscard]] Node value(std::string_view key) const {
-    const Node entry = holder_of(key).required(key);
-    if (entry.is_map()) {
-      entry.only({"value", "source"});
-      if (entry.required("source").text().empty()) entry.error("a trait needs a source");
-    }
-    return entry.required("value");
-  }
-  /// For traits that most frameworks do without.
-  [[nodiscard]] std::optional<Node> optional_value(std::string_view key) const {
-    if (!holder_of(key).find(key)) return std::nullopt;
-    return value(key);
-  }
-  [[nodiscard]] bool flag(std::string_view key) const { return value(key).boolean(); }
-  [[nodiscard]] double number(std::string_view key, double low, double high) const {
-    return value(key).number(low, high);
-  }
-
- private:
-  /// The first file that has the key; the own one where none does.
-  [[nodiscard]] const Node& holder_of(std::string_view key) const {
-    const auto found = std::find_if(roots_.begin(), roots_.end(),
-                                    [&](const Node& root) { return root.find(key).has_value(); });
-    return found == roots_.end() ? roots_.front() : *found;
-  }
-
-  std::vector<Node> roots_;
-};
 
 void read_states(const TraitReader& read, FrameworkTraits& traits) {
   traits.states.parameter_bytes = read.number("parameter_bytes", 1, 8);
@@ -215,6 +180,14 @@ void check_keys(const Node& root) {
              "fp16_reduced_bytes",
              "buckets",
              "memory_error",
+             "gradient_copy_bytes",
+             "optimizer_temporary_bytes",
+             "flat_partitions",
+             "reduction_copy_bytes",
+             "gathers_run_ahead",
+             "keeps_stage_outputs",
+             "replicates_embedding",
+             "runs_rotary",
              "context",
              "more_communicators",
              "gradient_accumulation",
@@ -286,10 +259,13 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
     for (const Node& name : names->items()) traits.runs_as.push_back(name.text());
     if (const auto before = root.find("runs_before"))
       traits.runs_before = before->required("value").text();
+    if (const auto rotary = root.find("runs_rotary"))
+      traits.runs_rotary = rotary->required("value").boolean();
   }
   const TraitReader reader(roots);
   read_states(reader, traits);
   read_kernels(reader, traits);
+  traits.memory = read_memory_traits(reader);
   read_parallelism(reader, traits);
   read_overlap(reader, traits);
   if (traits.zero_stages.empty()) root.error("zero_stages: at least one stage is needed");

@@ -4,6 +4,7 @@
 #include "core/result.hpp"
 #include "models/rank_graph.hpp"
 #include "simulator/cost/conditions.hpp"
+#include "simulator/frameworks/memory_traits.hpp"
 #include "simulator/memory/constants.hpp"
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/plan/parallel_plan.hpp"
@@ -34,8 +35,12 @@ struct FrameworkTraits {
   /// These traits hold only before that release of the vendor's container, e.g. "26.06"; empty =
   /// for every release that no other file of the same `runs_as` claims.
   std::string runs_before;
+  /// These traits hold for the releases that have rotary positions: runs of models with them go
+  /// before those of an older release.
+  bool runs_rotary = false;
 
   StateRules states;
+  MemoryTraits memory;
   models::AttentionKernel attention = models::AttentionKernel::fused;
   AttentionGeneration attention_generation = AttentionGeneration::current;
   models::ElementwiseKernels elementwise = models::ElementwiseKernels::fused;

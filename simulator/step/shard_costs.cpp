@@ -38,6 +38,7 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.hidden_dropout = job.training.hidden_dropout;
   shape.attention_dropout = job.training.attention_dropout;
   shape.expert_imbalance = job.training.expert_imbalance;
+  shape.replicates_embedding = framework.memory.replicates_embedding;
   shape.vocabulary =
       models::padded_vocabulary(job.model->vocabulary, framework.vocabulary_multiple, plan.tp);
   return shape;
@@ -67,6 +68,13 @@ void add_workspaces(const DeviceSpec& device, const models::ModelSpec& model,
       (old ? kOldEngineWorkspaceBytes : kEngineWorkspaceBytes) * (experts ? kGroupedWorkspaces : 1);
   const double torch = 2 * (large ? kTorchWorkspaceBytes : kOtherTorchWorkspaceBytes);
   (experts ? shard.workspace_bytes : shard.head_workspace_bytes) += torch;
+}
+
+/// Logits of one micro-batch as this rank's projection writes them.
+double logit_bytes(const models::RankShape& shape) {
+  return bytes_per_element(shape.activation) * static_cast<double>(shape.micro_batch) *
+         static_cast<double>(shape.sequence_length) / shape.cp *
+         static_cast<double>(shape.vocabulary) / (shape.gathers_logits ? 1 : shape.tp);
 }
 
 }  // namespace
@@ -116,6 +124,8 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
         2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
   }
   add_workspaces(job_.cluster->device, model, framework, shard);
+  if (framework.loss == models::LossKernel::eager_fp32 && !model.diffusion)
+    shard.head_hole_bytes = logit_bytes(shape);
   if (framework.attention_mask_tensor) {
     const double s = static_cast<double>(job_.training.sequence_length);
     shard.mask_bytes = s * s / plan.cp * plan.micro_batch;

@@ -11,7 +11,7 @@ namespace foreplan::simulator {
 namespace {
 
 /// Bytes that a stage's layers keep per micro-batch (all chunks).
-double kept_bytes(const PlanTerms& t, const StageLayers& layers) {
+double layers_kept_bytes(const PlanTerms& t, const StageLayers& layers) {
   const double recomputed = t.recomputed_fraction(layers);
   double kept = 0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
@@ -20,6 +20,15 @@ double kept_bytes(const PlanTerms& t, const StageLayers& layers) {
     kept += layers.layers[kind] *
             (recomputed * policy_bytes + (1 - recomputed) * unit.full_saved_bytes);
   }
+  return kept;
+}
+
+/// The same of the whole stage but for the head.
+double kept_bytes(const PlanTerms& t, const StageLayers& layers) {
+  double kept = layers_kept_bytes(t, layers);
+  if (layers.embedding) kept += t.shard.embedding.full_saved_bytes;
+  if (t.plan.pp > 1 && !layers.head && t.framework.memory.keeps_stage_outputs)
+    kept += t.shard.boundary_bytes;
   return kept;
 }
 
@@ -99,6 +108,40 @@ WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
   return worst;
 }
 
+/// Parameters that are gathered on a stream whose memory comes back late, beyond those of
+/// `gathered`.
+double late_gathers(const PlanTerms& t, const StageCost& cost, double gathered) {
+  if (!t.framework.memory.gathers_run_ahead || t.plan.zero != ZeroStage::parameters) return 0;
+  const double sharded = (t.pipeline.dense_shards > 1 ? cost.dense_parameters : 0) +
+                         (t.pipeline.expert_shards > 1 ? cost.expert_parameters : 0);
+  return std::max(0.0, t.framework.states.parameter_bytes * sharded - gathered);
+}
+
+/// What reducing the gradients and updating the states takes when no activation is left.
+double update_bytes(const PlanTerms& t, const StageCost& cost) {
+  const MemoryTraits& memory = t.framework.memory;
+  const bool wide = t.framework.states.gradient_bytes >= bytes_per_element(DType::fp32);
+  const bool shares = t.plan.zero >= ZeroStage::optimizer;
+  const double share = cost.dense_parameters / (shares ? t.pipeline.dense_shards : 1) +
+                       cost.expert_parameters / (shares ? t.pipeline.expert_shards : 1);
+  double bytes =
+      share * (memory.optimizer_temporary_bytes + (wide ? 0 : memory.gradient_copy_bytes));
+  if (wide && t.plan.dp > 1)
+    bytes += memory.reduction_copy_bytes * (cost.dense_parameters + cost.expert_parameters);
+  return bytes;
+}
+
+/// The update's own moment: alive where it beats the passes', and beyond what these leave free
+/// held by the allocator.
+void add_update(double bytes, bool flat, MemoryBreakdown& memory) {
+  const double passes = memory.activations + memory.transient + memory.gathered;
+  const double alive = std::max(0.0, bytes - passes);
+  const double held =
+      flat ? bytes : std::max(0.0, bytes - memory.activations - memory.transient);
+  memory.transient += alive;
+  memory.fragmentation += held - alive;
+}
+
 double workspace_bytes(const PlanTerms& t, const StageLayers& layers) {
   double bytes = t.shard.workspace_bytes + (layers.head ? t.shard.head_workspace_bytes : 0);
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
@@ -130,8 +173,7 @@ void add_states(const PlanTerms& t, const StageCost& cost, MemoryBreakdown& memo
 
 ChunkBytes chunk_bytes(const PlanTerms& t, const StageLayers& layers) {
   const int chunks = t.pipeline.worked.vpp;
-  double whole = kept_bytes(t, layers);
-  if (layers.embedding) whole += t.shard.embedding.full_saved_bytes;
+  const double whole = kept_bytes(t, layers);
   double weights = layers.head ? t.shard.head.weight_held_bytes : 0.0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     weights +=
@@ -152,9 +194,7 @@ double activation_bytes(const PlanTerms& t, std::size_t entry, int stage) {
   const double held = stage == layers.stage
                           ? t.pipeline.stages[entry].in_flight
                           : in_flight(*t.pipeline.schedule, t.pipeline.worked, stage);
-  double kept = kept_bytes(t, layers);
-  if (layers.embedding) kept += t.shard.embedding.full_saved_bytes;
-  return held * kept;
+  return held * kept_bytes(t, layers);
 }
 
 }  // namespace
@@ -163,8 +203,9 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   const StageLayers& layers = t.pipeline.layout[stage];
   MemoryBreakdown memory;
   memory.stage = pipeline_stage;
-  add_states(t, t.pipeline.stages[stage], memory);
-  memory.fp8_copies = t.pipeline.stages[stage].fp8_copy_bytes;
+  const StageCost& cost = t.pipeline.stages[stage];
+  add_states(t, cost, memory);
+  memory.fp8_copies = cost.fp8_copy_bytes;
 
   memory.activations = activation_bytes(t, stage, pipeline_stage);
   // The last stage runs forward and backward of a micro-batch's head back to back.
@@ -175,8 +216,10 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   memory.gathered = worst.gathered;
   memory.workspace = workspace_bytes(t, layers);
   memory.fragmentation =
-      worst.pooled +
+      std::max(worst.pooled, late_gathers(t, cost, worst.gathered)) +
+      (layers.head ? t.shard.head_hole_bytes : 0) +
       kFragmentationFraction * (memory.activations + memory.transient + memory.gathered);
+  add_update(update_bytes(t, cost), t.framework.memory.flat_partitions, memory);
   memory.communication =
       (t.pipeline.communicators + t.framework.more_communicators) * kCommunicatorBytes;
   memory.context = t.framework.context_bytes;

@@ -31,6 +31,8 @@ struct ShardCosts {
   double head_workspace_bytes = 0;  ///< the same, on the last stage alone
   double dummy_gradient_bytes[kMaxLayerKinds] = {};
   double head_dummy_gradient_bytes = 0;
+  /// Where the loss casts its logits: the block of the narrow ones, which no wide one fits into.
+  double head_hole_bytes = 0;
   int layer_kinds = 0;
 };
 

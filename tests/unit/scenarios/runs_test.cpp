@@ -211,10 +211,19 @@ TEST(Runs, PrecisionTextsAreUnderstood) {
   EXPECT_FALSE(precision_of_run("posit8").has_value());
 }
 
+TEST(Runs, RotaryPositionsTellReleasesOfAFrameworkApart) {
+  std::vector<std::string> assumptions;
+  const auto traits = [&](const RunKind& kind) {
+    return framework_of_run("megatron-deepspeed 1F1B", "", kind, assumptions)->name;
+  };
+  EXPECT_EQ(traits({.rotary = false}), "megatron-deepspeed");
+  EXPECT_EQ(traits({.rotary = true}), "megatron-deepspeed-2023");
+}
+
 TEST(Runs, TraitsFollowTheContainersRelease) {
   std::vector<std::string> assumptions;
   const auto traits = [&](std::string_view notes) {
-    const auto found = framework_of_run("megatron-bridge", notes, false, assumptions);
+    const auto found = framework_of_run("megatron-bridge", notes, RunKind{}, assumptions);
     EXPECT_TRUE(found.has_value());
     return found->name;
   };

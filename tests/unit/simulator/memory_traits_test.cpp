@@ -1,0 +1,135 @@
+// What frameworks hold beside states and activations. Oracle: closed forms over the sample model.
+
+#include "simulator/frameworks/memory_traits.hpp"
+
+#include "models/rank_graph.hpp"
+#include "simulator/memory/constants.hpp"
+#include "simulator/step/step_model.hpp"
+#include "tests/unit/simulator/sample_questions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace foreplan::simulator {
+namespace {
+
+constexpr double kTokens = 2048, kHidden = 2048, kVocabulary = 32000;
+constexpr double kBf16 = 2;
+
+/// 32 ranks; one sequence per micro-batch.
+class MemoryOfTraits : public testing::Test {
+ protected:
+  MemoryOfTraits() {
+    plan_.dp = 32;
+    plan_.zero = ZeroStage::optimizer;
+  }
+
+  [[nodiscard]] std::vector<StageReport> stages() const {
+    const TrainingSetup training = samples::training(64);
+    const Job job{&model_, &cluster_, training};
+    return StepModel(job, cost_, frameworks_, {{}}).explain(plan_).stages;
+  }
+  [[nodiscard]] MemoryBreakdown memory() const { return stages().front().memory; }
+  FrameworkTraits& traits() { return frameworks_.front(); }
+  /// What the allocator holds beyond what is alive, without the share that rounding takes.
+  static double held(const MemoryBreakdown& m) {
+    return m.fragmentation - kFragmentationFraction * (m.activations + m.transient + m.gathered);
+  }
+
+  models::ModelSpec model_ = samples::dense_model();
+  ClusterSpec cluster_ = samples::cluster(4);
+  samples::FixedCost cost_;
+  std::vector<FrameworkTraits> frameworks_ = {samples::plain_framework()};
+  ParallelPlan plan_;
+};
+
+TEST_F(MemoryOfTraits, StagesKeepTheirOutputsForAsManyMicroBatchesAsAreInFlight) {
+  plan_.dp = 8;
+  plan_.pp = 4;
+  const auto without = stages();
+  traits().memory.keeps_stage_outputs = true;
+  const auto with = stages();
+  const double output = kBf16 * kTokens * kHidden;
+  for (std::size_t stage = 0; stage < 3; ++stage) {
+    EXPECT_NEAR(with[stage].memory.activations - without[stage].memory.activations,
+                (4.0 - static_cast<double>(stage)) * output, 1);
+  }
+  EXPECT_EQ(with[3].memory.activations, without[3].memory.activations) << "its output is the loss";
+}
+
+TEST_F(MemoryOfTraits, FlatUpdatesTakeNewMemoryForEveryElementOfTheShare) {
+  traits().states.gradient_bytes = 2;
+  const MemoryBreakdown before = memory();
+  const double share = before.parameters / kBf16 / plan_.dp;
+  traits().memory.gradient_copy_bytes = 6;
+  traits().memory.optimizer_temporary_bytes = 8;
+  traits().memory.flat_partitions = true;
+  EXPECT_NEAR(memory().reserved() - before.reserved(), 14 * share, 1);
+  EXPECT_EQ(memory().allocated(), before.allocated()) << "no activation is left when states update";
+}
+
+TEST_F(MemoryOfTraits, Fp32GradientsAreNotCopiedForTheUpdate) {
+  traits().memory.flat_partitions = true;
+  traits().memory.gradient_copy_bytes = 6;
+  const MemoryBreakdown before = memory();
+  traits().memory.optimizer_temporary_bytes = 8;
+  EXPECT_NEAR(memory().reserved() - before.reserved(), 8 * before.parameters / kBf16 / plan_.dp, 1);
+}
+
+TEST_F(MemoryOfTraits, UpdatesByParameterUseWhatActivationsHaveLeft) {
+  traits().states.gradient_bytes = 2;
+  plan_.zero = ZeroStage::replicated;
+  const MemoryBreakdown before = memory();
+  traits().memory.optimizer_temporary_bytes = 8;
+  const double update = 8 * before.parameters / kBf16;
+  const double passes = before.activations + before.transient;
+  ASSERT_GT(update, passes);
+  EXPECT_NEAR(memory().allocated() - before.allocated(), update - passes, 1);
+  EXPECT_NEAR(memory().reserved() - before.reserved(), update - passes, 1);
+}
+
+TEST_F(MemoryOfTraits, GradientsThatAreReducedInAnotherTypeAreCopiedWhole) {
+  traits().memory.flat_partitions = true;
+  const MemoryBreakdown before = memory();
+  traits().memory.reduction_copy_bytes = 2;
+  EXPECT_NEAR(memory().reserved() - before.reserved(), before.parameters, 1);
+  traits().states.gradient_bytes = 2;
+  const double narrow = memory().reserved();
+  traits().memory.reduction_copy_bytes = 0;
+  EXPECT_EQ(memory().reserved(), narrow) << "gradients of that type are reduced as they are";
+}
+
+TEST_F(MemoryOfTraits, GathersThatRunAheadMayHoldTheWholeModel) {
+  plan_.zero = ZeroStage::parameters;
+  const MemoryBreakdown before = memory();
+  traits().memory.gathers_run_ahead = true;
+  const MemoryBreakdown after = memory();
+  const double elements = plan_.dp * before.optimizer_state / (4 + 8);
+  EXPECT_EQ(after.allocated(), before.allocated());
+  EXPECT_NEAR(held(after), kBf16 * elements - after.gathered, 1e3);
+}
+
+TEST_F(MemoryOfTraits, TheBlockOfNarrowLogitsStaysAHoleBesideTheirCast) {
+  traits().loss = models::LossKernel::eager;
+  EXPECT_NEAR(held(memory()), 0, 1);
+  traits().loss = models::LossKernel::eager_fp32;
+  EXPECT_NEAR(held(memory()), kBf16 * kTokens * kVocabulary, 1);
+}
+
+TEST_F(MemoryOfTraits, AWholeEmbeddingIsNotSplitOverTensorParallelRanks) {
+  models::RankShape shape;
+  shape.sequence_length = 2048;
+  shape.tp = 4;
+  const auto split = models::embedding_graph(model_, shape);
+  shape.replicates_embedding = true;
+  const auto whole = models::embedding_graph(model_, shape);
+  EXPECT_EQ(split.parameters.dense, kVocabulary * kHidden / 4);
+  EXPECT_EQ(whole.parameters.dense, kVocabulary * kHidden);
+  EXPECT_EQ(split.collectives.size(), 1u);
+  EXPECT_TRUE(whole.collectives.empty()) << "every rank finds all rows";
+}
+
+}  // namespace
+}  // namespace foreplan::simulator
