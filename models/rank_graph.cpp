@@ -6,6 +6,8 @@
 #include "models/rank/feed_forward.hpp"
 #include "models/rank/row_operators.hpp"
 
+#include <algorithm>
+
 namespace foreplan::models {
 namespace {
 
@@ -117,6 +119,12 @@ double kept_share(const RankGraph& graph, const SavedTensor& tensor) {
   return 1;
 }
 
+/// Kernel by kernel a gated unit keeps its activated side as well.
+bool runs_eagerly(const RankGraph& graph) {
+  return std::any_of(graph.saved.begin(), graph.saved.end(),
+                     [](const SavedTensor& tensor) { return tensor.label == "activated_gate"; });
+}
+
 }  // namespace
 
 double recomputed_share(const Operator& op, PartSet recomputed) {
@@ -134,6 +142,9 @@ Bytes saved_bytes(const RankGraph& graph, PartSet recomputed) {
     if (!tensor.boundary && contains(recomputed, tensor.part)) continue;
     sum += every_second ? kept_share(graph, tensor) * tensor.size : tensor.size;
   }
+  // The layer's last product is saved by its kind; a compiled backward, which does not read it,
+  // drops it.
+  if (every_second && runs_eagerly(graph)) sum += graph.boundary;
   return sum;
 }
 

@@ -172,7 +172,6 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
   if (traits.states.gradient_bytes == 2) traits.states.computed_gradient_bytes = 0;
   if (has(notes, "no gradient-accumulation fusion"))
     traits.gradient_sink = models::GradientSink::own_kernel;
-  if (has(notes, "fused ce")) traits.loss = models::LossKernel::fused;
   if (has(notes, "torch.compile")) traits.compile_blocks();
   if (has(notes, "asynctp")) traits.overlap_tp_backward = true;
   if (has(states, "no fp32 master")) {
