@@ -18,8 +18,9 @@ struct RunKind {
 
 /// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest
 /// text that the name contains, of the release of the vendor's container that the notes name
-/// ("NeMo container 26.04") or that has the model's positions. Falls back on how the run shards: FSDP or ZeRO-3 means torchtitan's
-/// traits, anything else Megatron-LM's. Fails where a traits file cannot be read.
+/// ("NeMo container 26.04") or that has the model's positions. Falls back on how the run shards:
+/// FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails where a traits file
+/// cannot be read.
 [[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(
     std::string_view framework, std::string_view notes, const RunKind& kind,
     std::vector<std::string>& assumptions);

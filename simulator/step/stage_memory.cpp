@@ -136,8 +136,7 @@ double update_bytes(const PlanTerms& t, const StageCost& cost) {
 void add_update(double bytes, bool flat, MemoryBreakdown& memory) {
   const double passes = memory.activations + memory.transient + memory.gathered;
   const double alive = std::max(0.0, bytes - passes);
-  const double held =
-      flat ? bytes : std::max(0.0, bytes - memory.activations - memory.transient);
+  const double held = flat ? bytes : std::max(0.0, bytes - memory.activations - memory.transient);
   memory.transient += alive;
   memory.fragmentation += held - alive;
 }

@@ -43,7 +43,13 @@ TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   }
   EXPECT_GE(scores.at("all").time.n, 598);
   EXPECT_LE(scores.at("simumax-b200").memory.mape, kTolerance * 0.018);
-  EXPECT_LE(scores.at("kempnerforge-mfu").memory.mape, kTolerance * 0.046);
+  const std::map<std::string, double> memory = {
+      {"all", 0.079},      {"kempnerforge-mfu", 0.006}, {"bloom-prequel", 0.053},
+      {"flagperf", 0.111}, {"internevo-mem", 0.099},    {"torchtitan-202412", 0.038}};
+  for (const auto& [source, mape] : memory) {
+    EXPECT_LE(scores.at(source).memory.mape, kTolerance * mape) << source;
+  }
+  EXPECT_GE(scores.at("all").memory.coverage_90, 0.85);
 }
 
 TEST(TrainingRuns, OfOneNodeAndManyAreRankedAsWellAsRecorded) {
