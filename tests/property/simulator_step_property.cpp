@@ -217,15 +217,20 @@ TEST(StepLaws, MemoryFallsWithEveryZeroStage) {
     plan.schedule = static_cast<std::uint8_t>(default_schedule(1));
     plan.recompute.layers_per_chunk = 0;
     RC_PRE(samples::runs(*question, plan) && plan.expert_dp() >= 2);
-    double before = HUGE_VAL;
+    // DeepSpeed's gathers may run ahead under ZeRO-3: what is reserved may then grow, what is alive
+    // may not.
+    double before = HUGE_VAL, alive_before = HUGE_VAL;
     for (const auto zero : {ZeroStage::replicated, ZeroStage::optimizer, ZeroStage::gradients,
                             ZeroStage::parameters}) {
       plan.zero = zero;
       const double peak = scored(question->step, plan).peak_bytes;
       RC_LOG() << to_text(plan) << " of " << question->model.name << ": " << peak / kGiB
                << " GiB\n";
-      RC_ASSERT(peak <= before);
+      RC_ASSERT(peak <= before || zero == ZeroStage::parameters);
       before = peak;
+      const double alive = question->step.explain(plan).memory.allocated();
+      RC_ASSERT(alive <= alive_before);
+      alive_before = alive;
     }
   });
 }

@@ -34,7 +34,7 @@ TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs.csv");
   const std::map<std::string, double> recorded = {
       {"all", 0.114},           {"llm-foundry", 0.041},
-      {"korthikanti22", 0.026}, {"kempnerforge-mfu", 0.051},
+      {"korthikanti22", 0.026}, {"kempnerforge-mfu", 0.059},
       {"simumax-b200", 0.036},  {"mlperf-v5.1", 0.094},
       {"nemo-24.07", 0.077},    {"bloom-prequel", 0.122},
       {"internevo", 0.067},     {"megatron-bridge-perf", 0.125}};
