@@ -40,7 +40,11 @@ int no_machine(const ChosenTarget& chosen) {
 
 Result<std::vector<Point>> points_of(const BenchOptions& options, const TargetKind& kind,
                                      Target& target) {
-  if (options.bench_file.empty()) return standard_points(kind.scope, target.ranks().size());
+  if (options.bench_file.empty()) {
+    StandardScope scope = kind.scope;
+    scope.all_ranks_only = target.ranks().is_crowded();
+    return standard_points(scope, target.ranks().size());
+  }
   auto file = read_bench_file(options.bench_file);
   if (!file) return fail(std::move(file.error()));
   return std::move(file->points);
@@ -83,7 +87,7 @@ results::BenchProcess process_of(const BenchOptions& options, std::int64_t now) 
 
 SessionOptions session_options(const BenchOptions& options, const TargetKind& kind) {
   SessionOptions out;
-  if (options.noise > 0) out.rules.noise = options.noise;
+  out.rules.noise = options.noise > 0 ? options.noise : kind.noise;
   if (options.budget) out.budget = max(Seconds{0}, *options.budget - options.spent);
   out.check = options.check ? CheckPolicy::every_point : CheckPolicy::once_per_kernel;
   out.speed = kind.speed;

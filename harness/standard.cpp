@@ -3,6 +3,7 @@
 #include "harness/session/nominal.hpp"
 
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,10 @@ class StandardList {
   StandardList(const StandardScope& scope, int ranks) : scope_(scope), ranks_(ranks) {}
 
   std::vector<Point> make() {
+    if (ranks_ > 1) {
+      collectives();
+      return std::move(points_);
+    }
     for (const DType type : scope_.gemm_types) {
       transformer_gemms(type);
       grid_gemms(type);
@@ -24,7 +29,6 @@ class StandardList {
     for (const DType type : scope_.attention_types) attention(type);
     row_operators();
     copies();
-    if (ranks_ > 1) collectives();
     return std::move(points_);
   }
 
@@ -55,12 +59,8 @@ class StandardList {
 
   /// The four products of a layer with hidden size h and feed-forward size f, of t tokens.
   void transformer_gemms(DType type) {
-    struct Layer {
-      std::int64_t hidden, feed_forward;
-    };
-    constexpr Layer kLayers[] = {{1024, 4096}, {2048, 8192}, {4096, 14336}, {8192, 28672}};
-    for (const std::int64_t tokens : {1024, 4096, 16384}) {
-      for (const Layer& layer : kLayers) {
+    for (const std::int64_t tokens : scope_.tokens) {
+      for (const LayerShape& layer : scope_.layers) {
         const std::pair<std::int64_t, std::int64_t> outputs_inputs[] = {
             {3 * layer.hidden / 2, layer.hidden},
             {layer.hidden, layer.hidden},
@@ -78,10 +78,9 @@ class StandardList {
 
   /// Every combination of a few sizes, one of them no multiple of a tile.
   void grid_gemms(DType type) {
-    constexpr std::int64_t kSizes[] = {64, 256, 1000, 2048, 5120, 8192};
-    for (const std::int64_t m : kSizes) {
-      for (const std::int64_t n : kSizes) {
-        for (const std::int64_t k : kSizes) {
+    for (const std::int64_t m : scope_.grid) {
+      for (const std::int64_t n : scope_.grid) {
+        for (const std::int64_t k : scope_.grid) {
           const bool cube = m == n && n == k;
           const bool twins = m == n || n == k;
           const double weight = cube ? kCoarse : twins ? kFine : kFinest;
@@ -95,12 +94,8 @@ class StandardList {
   }
 
   void attention(DType type) {
-    struct Heads {
-      std::int64_t queries, keys, dim;
-    };
-    constexpr Heads kHeads[] = {{32, 8, 128}, {16, 16, 64}, {8, 8, 256}};
-    for (const Heads& heads : kHeads) {
-      for (const std::int64_t length : {512, 1024, 2048, 4096, 8192, 16384}) {
+    for (const HeadShape& heads : scope_.heads) {
+      for (const std::int64_t length : scope_.sequences) {
         for (const std::int64_t batch : {1, 4}) {
           for (const bool causal : {true, false}) {
             const bool usual = heads.dim == 128 && causal;
@@ -134,10 +129,11 @@ class StandardList {
 
   void row_operators() {
     constexpr std::int64_t kSwiGlu = 1;  // its place among the forms of `activation`
-    for (const std::int64_t rows : {1024, 4096, 16384}) {
-      for (const std::int64_t cols : {1024, 4096, 8192}) {
+    const std::int64_t usual = scope_.rows[scope_.rows.size() / 2];
+    for (const std::int64_t rows : scope_.rows) {
+      for (const std::int64_t cols : scope_.cols) {
         const RowShape shape{rows, cols};
-        const double weight = rows == 4096 ? kMedium : kFine;
+        const double weight = rows == usual ? kMedium : kFine;
         for (const char* op : {"rms_norm", "layer_norm", "add"}) {
           add_rows(op, Pass::forward, shape, weight);
         }
@@ -152,19 +148,23 @@ class StandardList {
     for (const DType type : scope_.gemm_types) {
       if (bytes_per_element(type) < 2) casts(type);
     }
-    for (const std::int64_t vocabulary : {32'000, 128'256}) {
+    for (const std::int64_t vocabulary : scope_.vocabularies) {
       for (const Pass pass : {Pass::forward, Pass::dgrad}) {
-        add_rows("cross_entropy", pass, {2048, vocabulary}, kMedium);
-        add_rows("embedding", pass, {4096, 4096}, kFine, {{"vocabulary", vocabulary}});
+        for (const std::int64_t rows : scope_.rows) {
+          add_rows("cross_entropy", pass, {rows / 2, vocabulary},
+                   rows == usual ? kMedium : kFinest);
+          add_rows("embedding", pass, {rows, scope_.cols[1]}, rows == usual ? kFine : kFinest,
+                   {{"vocabulary", vocabulary}});
+        }
       }
     }
   }
 
   void casts(DType narrow) {
-    for (const std::int64_t rows : {1024, 4096, 16384}) {
+    for (const std::int64_t rows : scope_.rows) {
       add({.op = "quantize",
            .pass = Pass::forward,
-           .shape = RowShape{rows, 4096},
+           .shape = RowShape{rows, scope_.cols[1]},
            .input = scope_.row_type,
            .output = narrow,
            .parameters = {}},
@@ -178,36 +178,51 @@ class StandardList {
       ops.push_back("copy_to_device");
       ops.push_back("copy_to_host");
     }
-    for (std::int64_t rows = 16; rows <= std::int64_t{1} << 20; rows *= 8) {
-      for (const char* op : ops) add_rows(op, Pass::forward, {rows, 1024}, kMedium);
+    for (int power = 0; power <= 16; ++power) {
+      const RowShape shape{std::int64_t{16} << power, 1024};
+      for (const char* op : ops) add_rows(op, Pass::forward, shape, weight_of(power));
     }
   }
+
+  /// Of sizes in powers of two: every third is the coarse picture, those between show caches and
+  /// changes of protocol.
+  static double weight_of(int power) { return power % 3 == 0 ? kMedium : kFinest; }
 
   void collectives() {
     const int all = ranks_;
     std::vector<std::pair<int, int>> groups = {{all, 1}};  // size and stride
-    if (all > 2 && all % 2 == 0) {
+    if (all > 2 && all % 2 == 0 && !scope_.all_ranks_only) {
       groups.emplace_back(all / 2, 1);
       groups.emplace_back(all / 2, 2);
     }
     for (const auto& [size, stride] : groups) {
       for (const CollectiveTraits& traits : kCollectives) {
-        for (double bytes = 1024; bytes <= scope_.largest_buffer.value; bytes *= 8) {
-          Point point;
-          point.question = CollectivePoint{.kind = traits.kind,
-                                           .size_bytes = static_cast<std::int64_t>(bytes),
-                                           .group_size = size,
-                                           .stride = stride,
-                                           .nodes = 0,
-                                           .dtype = scope_.row_type,
-                                           .in_place = false};
-          const bool usual = traits.kind <= CollectiveKind::all_to_all && size == all;
-          point.weight = usual ? kCoarse : kFine;
-          point.reason = "collectives";
-          points_.push_back(std::move(point));
+        const bool usual = traits.kind <= CollectiveKind::all_to_all && size == all;
+        for (int power = 0; message(power) <= scope_.largest_message; ++power) {
+          const double weight = (usual ? 2 : 0.5) * weight_of(power);
+          add_collective(traits.kind, size, stride, message(power), weight);
+          const Bytes between = 1.5 * message(power);
+          if (between > scope_.largest_message) break;
+          add_collective(traits.kind, size, stride, between, weight_of(1) / 2);
         }
       }
     }
+  }
+
+  static Bytes message(int power) { return Bytes{std::ldexp(1024, power)}; }
+
+  void add_collective(CollectiveKind kind, int size, int stride, Bytes bytes, double weight) {
+    Point point;
+    point.question = CollectivePoint{.kind = kind,
+                                     .size_bytes = static_cast<std::int64_t>(bytes.value),
+                                     .group_size = size,
+                                     .stride = stride,
+                                     .nodes = 0,
+                                     .dtype = scope_.row_type,
+                                     .in_place = false};
+    point.weight = weight;
+    point.reason = "collectives";
+    points_.push_back(std::move(point));
   }
 
   const StandardScope& scope_;

@@ -24,6 +24,8 @@ class RankGroup {
   [[nodiscard]] virtual int size() const = 0;
   /// Ranks that share a node; consecutive ones do.
   [[nodiscard]] virtual int ranks_per_node() const { return size(); }
+  /// There are more ranks on a node than processors for them, so that they take turns.
+  [[nodiscard]] virtual bool is_crowded() const { return false; }
   virtual void barrier() = 0;
   /// The largest of what the ranks say, on all of them: a collective lasts as long as its last
   /// rank.

@@ -14,15 +14,17 @@ namespace {
 struct Launcher {
   const char* name;
   const char *rank, *world_size, *local_rank, *local_size;
-  const char* job;  ///< names the job, the same on all ranks
 };
+/// What names a job, the same on all of its ranks.
+constexpr const char* kJobs[] = {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "PMI_ID", "SLURM_JOB_ID"};
 constexpr Launcher kLaunchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_ID"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE",
-     "SLURM_JOB_ID"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"mpirun", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
 };
 
 constexpr int kMostRanks = 1'000'000;
@@ -61,19 +63,6 @@ int port_of_job(const std::string& job) {
   return kFirst + static_cast<int>(hash % kCount);
 }
 
-/// Sets where rank 0 listens; what is missing for that, empty if nothing is.
-std::string find_master(const Launcher& launcher, const Variables& variable, RankPlace& place) {
-  if (const auto host = variable("MASTER_ADDR")) {
-    place.master_host = *host;
-  } else if (place.local_size < place.world_size) {
-    const auto nodes = variable("SLURM_NODELIST");
-    if (!nodes) return "the ranks are on several nodes: set MASTER_ADDR to the first one's name";
-    place.master_host = first_host(*nodes);
-  }
-  if (place.master_port == 0) place.master_port = port_of_job(variable(launcher.job).value_or(""));
-  return {};
-}
-
 }  // namespace
 
 std::optional<std::string> process_variable(const char* name) {
@@ -101,7 +90,6 @@ Result<RankPlace> rank_place(const Variables& variable) {
     place.local_size = reader.number(launcher.local_size, 1, kMostRanks).value_or(place.world_size);
     place.local_rank =
         reader.number(launcher.local_rank, 0, kMostRanks).value_or(place.rank % place.local_size);
-    place.master_port = reader.number("MASTER_PORT", 1, kMostPort).value_or(0);
     if (!reader.errors.empty()) return fail(std::move(reader.errors));
     if (place.world_size == 1) return RankPlace{};
     if (place.rank >= place.world_size || place.local_rank >= place.local_size ||
@@ -109,12 +97,33 @@ Result<RankPlace> rank_place(const Variables& variable) {
       return fail(fmt::format("{} says rank {} of {}, on its node {} of {}", launcher.name,
                               place.rank, place.world_size, place.local_rank, place.local_size));
     }
-    if (std::string missing = find_master(launcher, variable, place); !missing.empty()) {
-      return fail(std::move(missing), {{}, 0, 0, "MASTER_ADDR"});
-    }
     return place;
   }
   return RankPlace{};
+}
+
+Result<RankPlace> with_meeting_point(RankPlace place, const Variables& variable) {
+  if (place.world_size == 1) return place;
+  Reader reader(variable);
+  if (const auto port = reader.number("MASTER_PORT", 1, kMostPort)) place.master_port = *port;
+  if (!reader.errors.empty()) return fail(std::move(reader.errors));
+  if (const auto host = variable("MASTER_ADDR")) {
+    place.master_host = *host;
+  } else if (place.local_size < place.world_size) {
+    const auto nodes = variable("SLURM_NODELIST");
+    if (!nodes) {
+      return fail("the ranks are on several nodes: set MASTER_ADDR to the first one's name",
+                  {{}, 0, 0, "MASTER_ADDR"});
+    }
+    place.master_host = first_host(*nodes);
+  }
+  if (place.master_port != 0) return place;
+  std::string job;
+  for (const char* name : kJobs) {
+    if (job.empty()) job = variable(name).value_or("");
+  }
+  place.master_port = port_of_job(job);
+  return place;
 }
 
 }  // namespace foreplan::harness

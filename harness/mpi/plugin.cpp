@@ -3,6 +3,8 @@
 #include "harness/mpi/collectives.hpp"
 #include "harness/mpi/message_passing.hpp"
 
+#include <unistd.h>
+
 #include <exception>
 
 namespace foreplan::harness {
@@ -42,6 +44,9 @@ class World final : public MessagePassing {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] int ranks_per_node() const override { return ranks_per_node_; }
+  [[nodiscard]] bool is_crowded() const override {
+    return ranks_per_node_ > ::sysconf(_SC_NPROCESSORS_ONLN);
+  }
   void barrier() override { expect_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
   [[nodiscard]] double maximum(double value) override {
     double all = value;

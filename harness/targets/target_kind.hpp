@@ -2,6 +2,7 @@
 // A kind of machine as the program chooses one: a name, whether it is there, how to get it.
 
 #include "core/result.hpp"
+#include "harness/measuring/sampling.hpp"
 #include "harness/session/nominal.hpp"
 #include "harness/standard.hpp"
 #include "harness/target.hpp"
@@ -46,6 +47,7 @@ struct TargetKind {
   results::BenchOrigin origin = results::BenchOrigin::measured;
   NominalSpeed speed;
   StandardScope scope;
+  double noise = Rules{}.noise;  ///< at which a point is done where nothing else is asked
   Availability (*look)();
   /// Fails for settings that it does not know; throws std::runtime_error where the machine fails.
   Result<std::unique_ptr<Target>> (*make)(const TargetRequest& request);

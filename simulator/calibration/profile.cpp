@@ -24,7 +24,8 @@ AttentionDevice attention_device(const DeviceSpec& d) {
           bf16,
           d.peak(DType::fp8_e4m3).value_or(FlopsPerSecond{bf16}).value,
           d.memory_bandwidth.value,
-          std::max(d.l2_cache.value, 4 * kMiB)};
+          std::max(d.l2_cache.value, 4 * kMiB),
+          d.peak(DType::tf32).value_or(d.peak(DType::fp32).value_or(FlopsPerSecond{bf16})).value};
 }
 
 BandwidthDevice bandwidth_device(const DeviceSpec& d) {

@@ -54,7 +54,9 @@ Result<int> device_of(const TargetRequest& request, const RankPlace& place, int 
 
 Result<std::unique_ptr<Target>> make(const TargetRequest& request) {
   constexpr Seconds kPatience{120};
-  const auto place = rank_place(process_variable);
+  const auto alone = rank_place(process_variable);
+  if (!alone) return fail(alone.error());
+  const auto place = with_meeting_point(*alone, process_variable);
   if (!place) return fail(place.error());
   const auto device = device_of(request, *place, gpu_status().devices);
   if (!device) return fail(device.error());

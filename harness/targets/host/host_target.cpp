@@ -24,14 +24,17 @@ int threads_of(const HostSettings& settings, const CpuFacts& facts, int ranks_pe
   return std::max(1, facts.cpus / std::max(ranks_per_node, 1));
 }
 
-/// For this thread and those that it starts.
-void take_real_time_priority() {
+/// For this thread and those that it starts. Whether it was taken: throws std::runtime_error where
+/// it was asked for and is not allowed.
+bool take_priority(HostPriority wanted, bool crowded) {
+  if (wanted == HostPriority::normal) return false;
+  if (wanted == HostPriority::automatic && !crowded) return false;
   sched_param priority{};
   priority.sched_priority = 1;
-  if (::sched_setscheduler(0, SCHED_RR, &priority) != 0) {
-    throw std::runtime_error(fmt::format("host:priority=realtime: {}; needs root or CAP_SYS_NICE",
-                                         std::strerror(errno)));
-  }
+  if (::sched_setscheduler(0, SCHED_RR, &priority) == 0) return true;
+  if (wanted == HostPriority::automatic) return false;
+  throw std::runtime_error(
+      fmt::format("host:priority=realtime: {}; needs root or CAP_SYS_NICE", std::strerror(errno)));
 }
 
 /// A number that the system keeps in a file of its own; empty where it does not.
@@ -51,12 +54,13 @@ HostTarget::HostTarget(const HostSettings& settings, std::string device_name, st
     : facts_(read_cpu_facts()),
       settings_(settings),
       message_passing_(std::move(ranks)),
+      real_time_(
+          take_priority(settings.priority, message_passing_ && message_passing_->is_crowded())),
       threads_(
           threads_of(settings, facts_, message_passing_ ? message_passing_->ranks_per_node() : 1)),
       name_(device_name.empty() ? fmt::format("host-{}-{}t", short_model(facts_.model), threads_)
                                 : std::move(device_name)),
       buffers_{.cold_bytes = cold_bytes(facts_, threads_), .seed = seed} {
-  if (settings_.real_time) take_real_time_priority();
   omp_set_dynamic(0);
   omp_set_num_threads(threads_);
   if (!settings_.describe.empty() && HostTarget::ranks().rank() == 0) {
@@ -75,7 +79,7 @@ std::vector<std::pair<std::string, std::string>> HostTarget::environment() const
     return bytes > 0 ? fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20)) : "";
   };
   return {{"host.threads", fmt::format("{}", threads_)},
-          {"host.priority", settings_.real_time ? "real time" : "normal"},
+          {"host.priority", real_time_ ? "real time" : "normal"},
           {"host.private_cache", mib(facts_.private_cache_bytes)},
           {"host.shared_cache", mib(facts_.shared_cache_bytes)},
           {"host.cold_buffers", mib(buffers_.cold_bytes)},
@@ -85,6 +89,9 @@ std::vector<std::pair<std::string, std::string>> HostTarget::environment() const
           {"onednn.version", kernels::host::onednn_version()},
           {"onednn.instruction_set", kernels::host::onednn_instruction_set()},
           {"mpi.version", message_passing_ ? message_passing_->library_version() : ""},
+          {"mpi.ranks_wait", !message_passing_                ? ""
+                             : message_passing_->is_crowded() ? "yielding"
+                                                              : "spinning"},
           {"link.scale_up", message_passing_ ? "shared memory" : ""}};
 }
 

@@ -7,6 +7,7 @@
 #include "harness/targets/host/launcher.hpp"
 #include "harness/targets/target_kind.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,11 +16,16 @@
 
 namespace foreplan::harness {
 
+/// Before other work on the machine or beside it. `automatic`: real time where it is allowed and
+/// there are more ranks than processors, normal otherwise. A rank that waits then gives its
+/// processor to the next one; at normal priority the scheduler takes turns of milliseconds, which
+/// is what would be measured.
+enum class HostPriority : std::uint8_t { automatic, normal, real_time };
+
 /// What stands behind `host:`.
 struct HostSettings {
   int threads = 0;  ///< 0 = OMP_NUM_THREADS, else this rank's share of the processors
-  /// Real-time priority, so that other work on the machine waits; needs root or CAP_SYS_NICE.
-  bool real_time = false;
+  HostPriority priority = HostPriority::automatic;  ///< real time needs root or CAP_SYS_NICE
   std::string describe;  ///< folder to write the device file into; empty = none
 };
 
@@ -48,6 +54,7 @@ class HostTarget final : public Target {
   HostSettings settings_;
   std::unique_ptr<MessagePassing> message_passing_;
   SingleRank alone_;
+  bool real_time_;
   int threads_;
   std::string name_;
   HostBuffers buffers_;

@@ -2,24 +2,15 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <charconv>
-#include <cstring>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 namespace foreplan::harness {
 namespace {
-
-struct Mark {
-  const char *launcher, *ranks;
-};
-/// In order: mpirun under Slurm sets both its own and Slurm's.
-constexpr Mark kMarks[] = {{"mpirun", "OMPI_COMM_WORLD_SIZE"},
-                           {"mpirun", "PMI_SIZE"},
-                           {"mpirun", "MV2_COMM_WORLD_SIZE"},
-                           {"srun", "SLURM_STEP_NUM_TASKS"},
-                           {"torchrun", "WORLD_SIZE"}};
 
 /// The loaded library, or its reason. Looked for beside the program, in ../lib, then by the loader.
 struct Loaded {
@@ -50,43 +41,40 @@ Function symbol(void* handle, const char* name) {
   return reinterpret_cast<Function>(::dlsym(handle, name));
 }
 
-}  // namespace
-
-std::optional<Launch> find_launch(const std::function<const char*(const char*)>& variable) {
-  for (const Mark& mark : kMarks) {
-    const char* const text = variable(mark.ranks);
-    if (text == nullptr) continue;
-    Launch launch{mark.launcher, 0};
-    const char* const end = text + std::strlen(text);
-    const auto [stop, error] = std::from_chars(text, end, launch.ranks);
-    if (error == std::errc{} && stop == end && launch.ranks > 1) return launch;
-    return std::nullopt;
+/// A rank that waits in a loop keeps the processor from the rank that it waits for. Open MPI yields
+/// only where the way it was started tells it so; a person's own choice stays.
+void let_waiting_ranks_yield(const RankPlace& place) {
+  constexpr int kKeep = 0;
+  if (place.local_size > ::sysconf(_SC_NPROCESSORS_ONLN)) {
+    ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", kKeep);
   }
-  return std::nullopt;
 }
 
-Result<std::unique_ptr<MessagePassing>> join_ranks(const Launch& launch) {
-  if (launch.launcher == "torchrun") {
+}  // namespace
+
+Result<std::unique_ptr<MessagePassing>> join_ranks(const RankPlace& place) {
+  if (place.launcher == "torchrun") {
     return fail(
         fmt::format("started by torchrun as one of {} ranks; processors measure collectives over "
                     "MPI: start with mpirun or srun",
-                    launch.ranks));
+                    place.world_size));
   }
   const Loaded library = load();
   if (library.handle == nullptr) {
     return fail(
         fmt::format("started by {} as one of {} ranks, but {} cannot be loaded ({}); it is built "
                     "where Open MPI is found (apt-get install libopenmpi-dev)",
-                    launch.launcher, launch.ranks, kMessagePassingLibrary, library.reason));
+                    place.launcher, place.world_size, kMessagePassingLibrary, library.reason));
   }
+  let_waiting_ranks_yield(place);
   const auto open = symbol<OpenMessagePassing>(library.handle, kOpenMessagePassing);
   if (open == nullptr) return fail(fmt::format("{} is of another version", kMessagePassingLibrary));
   std::string failure;
   std::unique_ptr<MessagePassing> ranks(open(failure));
   if (ranks == nullptr) return fail("MPI does not start: " + failure);
-  if (ranks->size() != launch.ranks) {
+  if (ranks->size() != place.world_size) {
     return fail(fmt::format("{} says {} ranks, MPI {}: the launcher is of another MPI than {}",
-                            launch.launcher, launch.ranks, ranks->size(),
+                            place.launcher, place.world_size, ranks->size(),
                             ranks->library_version()));
   }
   return ranks;

@@ -75,6 +75,8 @@ constexpr std::array kTerms = {
                         "factor at head dimension 64, FP8 queries"},
     AttentionTermTraits{T::efficiency_fp8_256, "efficiency_fp8_256", 1, 0.4,
                         "factor at head dimension 192 and above, FP8 queries"},
+    AttentionTermTraits{T::efficiency_wide, "efficiency_wide", 1, 0.8,
+                        "factor, elements of four bytes"},
 };
 static_assert(kTerms.size() == kAttentionTermCount);
 
@@ -145,6 +147,7 @@ using Values = AttentionConstants;
 struct Sizes {
   double q_elements, o_elements, kv_elements, tokens;
   bool fp8, fp8_cache;
+  bool wide;     ///< elements of four bytes
   bool ordered;  ///< adds up in a fixed order at a price; FP8 backward always does
 };
 Sizes sizes(const AttentionCall& c) {
@@ -160,6 +163,7 @@ Sizes sizes(const AttentionCall& c) {
     keys = std::min(keys, static_cast<double>(s.window));
   z.kv_elements = b * keys * static_cast<double>(s.heads_kv) * (dqk + dv);
   z.fp8 = c.query_bytes < 1.5;
+  z.wide = is_wide(c);
   z.ordered = c.deterministic && !z.fp8;
   z.fp8_cache = !z.fp8 && c.cache_bytes < 1.5;
   return z;
@@ -240,6 +244,10 @@ Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const Attention
   return r;
 }
 
+double peak_of(const AttentionDevice& d, bool wide, bool fp8) {
+  return fp8 ? d.fp8_flop_per_s : wide ? d.wide_flop_per_s : d.bf16_flop_per_s;
+}
+
 /// us of one step of one tile over `keys` keys.
 double step_time(const AttentionDevice& d, const AttentionTile& t, const Values& v,
                  const AttentionCall& c, const Sizes& z, const HeadWeights& w) {
@@ -258,9 +266,10 @@ double step_time(const AttentionDevice& d, const AttentionTile& t, const Values&
   if (c.shape.head_dim_qk != c.shape.head_dim_v) efficiency += v.log(T::efficiency_unequal);
   if (c.microscaled) efficiency += v.log(T::efficiency_scaled);
   if (z.ordered) efficiency += v.log(T::efficiency_deterministic);
+  if (z.wide) efficiency += v.log(T::efficiency_wide);
   // FlashAttention-3 casts Q to the cache's type.
   const bool products_fp8 = z.fp8 || (t.flash3 && z.fp8_cache);
-  const double peak = (products_fp8 ? d.fp8_flop_per_s : d.bf16_flop_per_s) * 1e-6;
+  const double peak = peak_of(d, z.wide, products_fp8) * 1e-6;
   // Backward: S, dP, dQ, dK over d_qk or d_v: three products of d_qk, two of d_v.
   const double per_pair = c.backward ? 2 * (3 * dqk + 2 * dv) : 2 * (dqk + dv);
   const double pairs = static_cast<double>(t.rows) * t.keys;
@@ -288,7 +297,8 @@ double core_time(const AttentionDevice& d, const AttentionTile& given, const Val
   const double width = static_cast<double>(c.shape.head_dim_qk + c.shape.head_dim_v);
   const double l2_bytes = n.steps * t.keys * width * c.cache_bytes * (c.backward ? 2.5 : 1.0);
   const double hbm_bytes =
-      (z.q_elements * c.query_bytes + z.o_elements * 2 + z.kv_elements * c.cache_bytes) *
+      (z.q_elements * c.query_bytes + z.o_elements * std::max(2.0, c.query_bytes) +
+       z.kv_elements * c.cache_bytes) *
       (c.backward ? 2.5 : 1.0);
   const double core =
       hypot4(hypot4(mean, longest) + tail, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),

@@ -22,7 +22,11 @@ struct AttentionDevice {
   double bf16_flop_per_s = 0, fp8_flop_per_s = 0;  ///< dense tensor peaks
   double memory_bytes_per_s = 0;
   double l2_bytes = 0;
+  /// Products of elements of four bytes: tf32's peak where there is one, else fp32's.
+  double wide_flop_per_s = 0;
 };
+/// Kernels of processors: tiles of another size, for a cache of its own beside each core.
+inline constexpr std::string_view kProcessorFamily = "CPU";
 
 /// prefill: causal over a KV cache that the kernel's layer also writes; encoder: no cache, not
 /// causal; train: the bare kernel, forward or backward; decode: one query token per sequence.
@@ -40,6 +44,8 @@ struct AttentionCall {
   bool microscaled = false;    ///< MXFP8: a scale per block of 32
   bool deterministic = false;  ///< backward without atomics
 };
+
+[[nodiscard]] constexpr bool is_wide(const AttentionCall& call) { return call.query_bytes > 3; }
 
 /// Whether the rows of the query heads that share a KV head lie in one tile (grouped-query packing
 /// of FlashAttention-3); `saving`: where unpacked tiles would hold under 0.9 of the rows that
@@ -106,8 +112,9 @@ enum class AttentionTerm : std::uint8_t {
   efficiency_odd,
   efficiency_fp8_64,
   efficiency_fp8_256,
+  efficiency_wide,
 };
-inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::efficiency_fp8_256) + 1;
+inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::efficiency_wide) + 1;
 using AttentionParameters = std::array<double, kAttentionTermCount>;
 
 /// The parameters made ready for many evaluations: the logarithm and the value of each.

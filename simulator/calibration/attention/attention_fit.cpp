@@ -6,9 +6,17 @@
 namespace foreplan::simulator::calibration {
 namespace {
 
-/// Tiles that published kernels use.
-std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward, bool flash3) {
+/// Tiles that published kernels use: FlashAttention's on GPUs; on processors PyTorch's and
+/// oneDNN's.
+std::vector<AttentionTile> candidate_tiles(AttentionPhase phase, bool backward, bool flash3,
+                                           bool on_processors) {
   std::vector<AttentionTile> tiles;
+  if (on_processors && phase != AttentionPhase::decode) {
+    for (const auto& [rows, keys] : {std::pair{32, 512}, {64, 512}, {128, 256}, {256, 512}}) {
+      tiles.push_back({rows, keys, HeadPacking::never, false, 0});
+    }
+    return tiles;
+  }
   if (flash3) tiles.push_back({.flash3 = true});
   if (phase == AttentionPhase::decode) {
     for (const int rows : {16, 64, 128}) {
@@ -94,7 +102,9 @@ AttentionCoreFit fit_attention_family(const std::vector<AttentionRow>& rows, Att
                                       bool backward, bool flash3,
                                       const AttentionParameters& prior) {
   const std::vector<AttentionRow> some = thinned(rows, 500);
-  const std::vector<AttentionTile> candidates = candidate_tiles(phase, backward, flash3);
+  const bool on_processors = rows.front().device->family == kProcessorFamily;
+  const std::vector<AttentionTile> candidates =
+      candidate_tiles(phase, backward, flash3, on_processors);
   TileSearch search(some, prior);
   const AttentionCoreFit untuned = search.best();
   for (const AttentionTile& t : candidates) search.consider(t, -1, untuned, 1, 12, 1);

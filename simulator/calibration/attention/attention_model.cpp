@@ -114,7 +114,8 @@ std::array<double, kAttentionFeatureCount> attention_features(const AttentionCal
   const double length = decode ? kv : q;
   const double window = s.window > 0 ? static_cast<double>(s.window) : 1e12;
   const auto batch = static_cast<double>(s.batch);
-  const double fp8 = call.query_bytes < 1.5 ? (call.microscaled ? 3.0 : 2.0) : 0.0;
+  const double narrow =
+      call.query_bytes < 1.5 ? (call.microscaled ? 3.0 : 2.0) : (is_wide(call) ? -2.0 : 0.0);
   return {std::log2(batch * q),
           std::log2(length),
           std::log2(static_cast<double>(s.heads_q) / static_cast<double>(s.heads_kv)),
@@ -125,10 +126,10 @@ std::array<double, kAttentionFeatureCount> attention_features(const AttentionCal
           4 * std::log2(static_cast<double>(s.head_dim_v) / static_cast<double>(s.head_dim_qk)),
           s.window > 0 ? 2.0 : 0.0,
           std::log2(length / std::min(length, window)),
-          fp8,
+          narrow,
           call.cache_bytes < 1.5 ? 2.0 : 0.0,
           std::clamp(std::log2(t.waves), -3.0, 7.0),
-          call.deterministic && fp8 == 0 ? 2.0 : 0.0,
+          call.deterministic && narrow <= 0 ? 2.0 : 0.0,
           s.causal ? 2.0 : 0.0,
           std::log2(kv / q) - (decode ? std::log2(kv) : 0.0),
           t.waves > 1 ? 2 * (std::ceil(t.waves) - t.waves) / t.waves : 0.0,
@@ -301,7 +302,8 @@ nlohmann::json AttentionModel::to_json() const {
                             {"bf16_flop_per_s", d.bf16_flop_per_s},
                             {"fp8_flop_per_s", d.fp8_flop_per_s},
                             {"memory_bytes_per_s", d.memory_bytes_per_s},
-                            {"l2_bytes", d.l2_bytes}});
+                            {"l2_bytes", d.l2_bytes},
+                            {"wide_flop_per_s", d.wide_flop_per_s}});
   }
   for (const auto& [key, g] : groups_) {
     nlohmann::json tiles = nlohmann::json::array();
@@ -333,10 +335,10 @@ nlohmann::json AttentionModel::to_json() const {
 AttentionModel AttentionModel::from_json(const nlohmann::json& j) {
   AttentionModel m;
   for (const auto& d : j.at("devices")) {
-    AttentionDevice a{d.at("name"),           d.at("family"),
-                      d.at("sm_count"),       d.at("bf16_flop_per_s"),
-                      d.at("fp8_flop_per_s"), d.at("memory_bytes_per_s"),
-                      d.at("l2_bytes")};
+    AttentionDevice a{d.at("name"), d.at("family"), d.at("sm_count"), d.at("bf16_flop_per_s"),
+                      d.at("fp8_flop_per_s"), d.at("memory_bytes_per_s"), d.at("l2_bytes"),
+                      // Profiles of before knew no wide elements: two passes over a half's unit.
+                      d.value("wide_flop_per_s", d.at("bf16_flop_per_s").get<double>() / 2)};
     m.devices_.emplace(a.name, a);
   }
   for (const auto& e : j.at("groups")) {
@@ -359,7 +361,7 @@ AttentionModel AttentionModel::from_json(const nlohmann::json& j) {
     AttentionParameters logs{};
     for (const AttentionTermTraits& t : attention_terms()) {
       logs[static_cast<std::size_t>(t.term)] =
-          std::log(e.at("terms").at(std::string(t.name)).get<double>());
+          std::log(e.at("terms").value(std::string(t.name), t.typical));
     }
     g.constants = AttentionConstants(logs);
     g.rows = e.at("rows");

@@ -10,7 +10,9 @@
 namespace foreplan::simulator::calibration {
 namespace {
 
-int family_of(CollectiveOp op, bool low_latency) {
+/// Operations of one family move the field together.
+int family_of(Setting setting, CollectiveOp op, bool low_latency) {
+  if (setting == Setting::processes) return 0;
   switch (op) {
     case CollectiveOp::all_reduce:
     case CollectiveOp::all_gather:
@@ -47,6 +49,7 @@ using VariantKey = std::tuple<std::string, std::string, std::string, std::string
 Setting setting_of(const CollectiveSample& s) {
   if (is_moe(s.op)) return Setting::expert_exchange;
   if (s.nodes > 1) return Setting::between_nodes;
+  if (passes_messages(s.library)) return Setting::processes;
   return custom_library(s.library) ? Setting::framework_kernels : Setting::one_node;
 }
 
@@ -85,7 +88,7 @@ void CollectiveBlock::label_rows() {
     }
     point.log2_size = std::log2(std::max(size_of(s), 1.0));
     point.op = ops_.of({s.op, s.moe.low_latency});
-    point.family = family_of(s.op, s.moe.low_latency);
+    point.family = family_of(setting_, s.op, s.moe.low_latency);
     point.variant = variants.of({s.library, s.version, s.implementation});
     point.dtype = dtypes.of(s.dtype);
     point.campaign = campaigns.of(s.campaign);
@@ -237,7 +240,7 @@ std::vector<double> CollectiveBlock::knots(int op, int cell, std::size_t like) c
   std::vector<double> own, near;
   for (const FieldPoint& p : points_) {
     if (p.op == op && p.cell == cell) own.push_back(p.log2_size);
-    if (p.family == family_of(ops_.keys()[static_cast<std::size_t>(op)].first,
+    if (p.family == family_of(setting_, ops_.keys()[static_cast<std::size_t>(op)].first,
                               ops_.keys()[static_cast<std::size_t>(op)].second)) {
       near.push_back(p.log2_size);
     }

@@ -32,8 +32,8 @@ void pull(IntervalScale& scale, BlockResiduals residuals, double inertia) {
 std::vector<IntervalScale> interval_scales(const std::vector<Setting>& settings,
                                            const std::vector<BlockResiduals>& residuals) {
   // Spread one octave from a measured group (a doubling of nodes counts for half), set on
-  // left-out group sizes, node counts and model shapes.
-  constexpr std::array<double, kSettings> kPerGroupOctave{0.25, 0.40, 0.40, 0.30};
+  // left-out group sizes, node counts and model shapes; processes as ranks between nodes.
+  constexpr std::array<double, kSettings> kPerGroupOctave{0.25, 0.40, 0.40, 0.30, 0.40};
   std::array<IntervalScale, kSettings> by_setting;
   for (std::size_t setting = 0; setting < kSettings; ++setting) {
     BlockResiduals all;

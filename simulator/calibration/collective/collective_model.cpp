@@ -197,6 +197,10 @@ bool custom_library(std::string_view library) {
   return library.find("custom") != std::string_view::npos;
 }
 
+bool passes_messages(std::string_view library) {
+  return library.starts_with("mpi") || library.starts_with("gloo");
+}
+
 const LinkRates* CollectiveModel::rates_of(std::string_view device) const {
   const auto found = std::ranges::find(devices_, device, &LinkRates::device);
   return found == devices_.end() ? nullptr : &*found;

@@ -49,6 +49,9 @@ constexpr bool is_moe(CollectiveOp op) { return op >= CollectiveOp::moe_dispatch
 /// ("vllm-custom-ar").
 bool custom_library(std::string_view library);
 
+/// Between processes through the memory of their node: "mpi", "gloo".
+bool passes_messages(std::string_view library);
+
 /// What one rank sends in a DeepEP-style expert exchange. `tokens` are per rank; `sms` = 0 where
 /// the kernel chooses. `low_latency` sends a copy per expert, the normal kernels one per rank or
 /// node that hosts any of the token's experts.

@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <map>
 #include <set>
+#include <string>
 
 namespace foreplan::harness {
 namespace {
@@ -107,9 +110,11 @@ TEST(BenchFile, TheStandardListReadsBackAsItWasWritten) {
   StandardScope scope;
   scope.gemm_types = {DType::bf16, DType::fp8_e4m3};
   scope.has_host_copies = true;
-  std::vector<Point> points = standard_points(scope, 4);
+  std::vector<Point> points = standard_points(scope, 1);
   points[0].variant = "a \"quoted\" one";
   points[1].reason = "says: {this}, and # that";
+  std::vector<Point> messages = standard_points(scope, 4);
+  points.insert(points.end(), messages.begin(), messages.end());
   const auto back = parse_bench_file(bench_file_text("H100-SXM5-80GB", points), "b.yaml");
   ASSERT_TRUE(back) << to_text(back.error());
   EXPECT_EQ(back->device, "H100-SXM5-80GB");
@@ -141,6 +146,44 @@ TEST(StandardList, AsksEveryQuestionOnceAndKeepsWithinItsScope) {
     }
     EXPECT_EQ(collectives, ranks > 1);
   }
+}
+
+// A fit is judged on sizes that were left out: it has to have neighbours. Every message has one
+// within half an octave (3/2 or 4/3 of it), every copy within one.
+TEST(StandardList, LeavesNoGapBetweenMessagesOrCopies) {
+  StandardScope scope;
+  scope.largest_message = Bytes{1e8};
+  std::map<std::string, std::set<std::int64_t>> sizes;
+  for (const Point& point : standard_points(scope, 2)) {
+    if (const auto* c = std::get_if<CollectivePoint>(&point.question)) {
+      sizes[std::string{name(c->kind)}].insert(c->size_bytes);
+    } else if (const auto& q = std::get<kernels::Question>(point.question); q.op == "copy") {
+      sizes["copy"].insert(std::get<RowShape>(q.shape).rows);
+    }
+  }
+  EXPECT_EQ(sizes.size(), 1 + std::size(kCollectives));
+  for (const auto& [of, all] : sizes) {
+    const double most = of == "copy" ? 2.0 : 1.5;
+    for (auto next = std::next(all.begin()); next != all.end(); ++next) {
+      EXPECT_LE(static_cast<double>(*next), most * static_cast<double>(*std::prev(next))) << of;
+    }
+  }
+  EXPECT_GT(2.0 * static_cast<double>(*sizes["all_reduce"].rbegin()), 1e8);
+}
+
+TEST(StandardList, LeavesGroupsOfSomeRanksOutWhereRanksTakeTurns) {
+  StandardScope scope;
+  const auto groups = [&scope] {
+    std::set<int> found;
+    for (const Point& point : standard_points(scope, 4)) {
+      const auto* c = std::get_if<CollectivePoint>(&point.question);
+      if (c != nullptr) found.insert(c->group_size);
+    }
+    return found;
+  };
+  EXPECT_EQ(groups(), (std::set{2, 4}));
+  scope.all_ranks_only = true;
+  EXPECT_EQ(groups(), std::set{4});
 }
 
 TEST(PointsHash, DoesNotDependOnOrderReasonOrWeight) {

@@ -103,30 +103,8 @@ TEST(CpuFacts, ColdBuffersAreTwiceTheCachesWithinBounds) {
   EXPECT_EQ(cold_bytes(facts, 4), kMostColdBytes);
 }
 
-std::optional<Launch> launch_with(const std::map<std::string, std::string>& variables) {
-  return find_launch([&](const char* name) -> const char* {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
-}
-
-TEST(Launcher, IsFoundByTheVariablesThatItSets) {
-  EXPECT_EQ(launch_with({{"OMPI_COMM_WORLD_SIZE", "4"}})->ranks, 4);
-  EXPECT_EQ(launch_with({{"PMI_SIZE", "2"}})->launcher, "mpirun");
-  EXPECT_EQ(launch_with({{"SLURM_STEP_NUM_TASKS", "8"}})->launcher, "srun");
-  EXPECT_EQ(launch_with({{"WORLD_SIZE", "2"}})->launcher, "torchrun");
-  EXPECT_EQ(launch_with({{"SLURM_STEP_NUM_TASKS", "8"}, {"OMPI_COMM_WORLD_SIZE", "2"}})->launcher,
-            "mpirun");
-}
-
-TEST(Launcher, IsNoneForALoneProcess) {
-  EXPECT_EQ(launch_with({}), std::nullopt);
-  EXPECT_EQ(launch_with({{"OMPI_COMM_WORLD_SIZE", "1"}}), std::nullopt);
-  EXPECT_EQ(launch_with({{"WORLD_SIZE", "two"}}), std::nullopt);
-}
-
 TEST(Launcher, TorchrunIsRefusedWithWhatToUseInstead) {
-  const auto joined = join_ranks({"torchrun", 2});
+  const auto joined = join_ranks({.world_size = 2, .launcher = "torchrun"});
   ASSERT_FALSE(joined);
   EXPECT_THAT(to_text(joined.error()), testing::HasSubstr("mpirun"));
 }

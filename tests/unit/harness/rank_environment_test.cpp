@@ -22,6 +22,13 @@ Variables variables(Environment environment) {
   };
 }
 
+/// Place and meeting point, as ranks that talk over TCP need them.
+Result<RankPlace> meeting(const Variables& variable) {
+  const auto place = rank_place(variable);
+  if (!place) return fail(place.error());
+  return with_meeting_point(*place, variable);
+}
+
 TEST(RankEnvironment, AProcessWithoutALauncherIsAlone) {
   const auto place = rank_place(variables({}));
   ASSERT_TRUE(place.has_value());
@@ -30,12 +37,12 @@ TEST(RankEnvironment, AProcessWithoutALauncherIsAlone) {
 }
 
 TEST(RankEnvironment, ReadsWhatTorchrunSets) {
-  const auto place = rank_place(variables({{"RANK", "11"},
-                                           {"WORLD_SIZE", "16"},
-                                           {"LOCAL_RANK", "3"},
-                                           {"LOCAL_WORLD_SIZE", "8"},
-                                           {"MASTER_ADDR", "node0"},
-                                           {"MASTER_PORT", "29500"}}));
+  const auto place = meeting(variables({{"RANK", "11"},
+                                        {"WORLD_SIZE", "16"},
+                                        {"LOCAL_RANK", "3"},
+                                        {"LOCAL_WORLD_SIZE", "8"},
+                                        {"MASTER_ADDR", "node0"},
+                                        {"MASTER_PORT", "29500"}}));
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->rank, 11);
   EXPECT_EQ(place->world_size, 16);
@@ -47,11 +54,11 @@ TEST(RankEnvironment, ReadsWhatTorchrunSets) {
 
 TEST(RankEnvironment, ReadsWhatOpenMpiSetsAndAgreesOnAPort) {
   const auto of_rank = [](const char* rank) {
-    return rank_place(variables({{"OMPI_COMM_WORLD_RANK", rank},
-                                 {"OMPI_COMM_WORLD_SIZE", "4"},
-                                 {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
-                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                                 {"PMIX_NAMESPACE", "12345.1"}}));
+    return meeting(variables({{"OMPI_COMM_WORLD_RANK", rank},
+                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                              {"PMIX_NAMESPACE", "12345.1"}}));
   };
   const auto first = of_rank("0"), last = of_rank("3");
   ASSERT_TRUE(first.has_value() && last.has_value());
@@ -69,13 +76,48 @@ TEST(RankEnvironment, ReadsWhatMpichSets) {
   EXPECT_EQ(place->local_rank, 1);
 }
 
+TEST(RankEnvironment, ReadsWhatMvapichSets) {
+  const auto place =
+      rank_place(variables({{"MV2_COMM_WORLD_RANK", "5"}, {"MV2_COMM_WORLD_SIZE", "8"}}));
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->rank, 5);
+  EXPECT_EQ(place->launcher, "mpirun");
+}
+
+// srun sets its own variables for what mpirun starts through it.
+TEST(RankEnvironment, MpirunUnderSlurmIsMpirun) {
+  const auto place = rank_place(variables({{"SLURM_PROCID", "0"},
+                                           {"SLURM_STEP_NUM_TASKS", "8"},
+                                           {"OMPI_COMM_WORLD_RANK", "1"},
+                                           {"OMPI_COMM_WORLD_SIZE", "2"}}));
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->launcher, "mpirun");
+  EXPECT_EQ(place->world_size, 2);
+}
+
+TEST(RankEnvironment, ABatchScriptOfSlurmIsAlone) {
+  const auto place = rank_place(variables({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}}));
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->world_size, 1);
+}
+
+// MPI finds its ranks by itself: on several nodes, and without a first host, the place is known.
+TEST(RankEnvironment, APlaceNeedsNoMeetingPoint) {
+  const auto place = rank_place(variables({{"OMPI_COMM_WORLD_RANK", "1"},
+                                           {"OMPI_COMM_WORLD_SIZE", "4"},
+                                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->local_size, 2);
+}
+
 TEST(RankEnvironment, ReadsWhatSrunSetsAndFindsTheFirstNode) {
-  const auto place = rank_place(variables({{"SLURM_PROCID", "9"},
-                                           {"SLURM_NTASKS", "16"},
-                                           {"SLURM_LOCALID", "1"},
-                                           {"SLURM_NTASKS_PER_NODE", "8(x2)"},
-                                           {"SLURM_NODELIST", "gpu[03-04]"},
-                                           {"SLURM_JOB_ID", "77"}}));
+  const auto place = meeting(variables({{"SLURM_PROCID", "9"},
+                                        {"SLURM_STEP_NUM_TASKS", "16"},
+                                        {"SLURM_LOCALID", "1"},
+                                        {"SLURM_NTASKS_PER_NODE", "8(x2)"},
+                                        {"SLURM_NODELIST", "gpu[03-04]"},
+                                        {"SLURM_JOB_ID", "77"}}));
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->rank, 9);
   EXPECT_EQ(place->local_size, 8);
@@ -90,7 +132,7 @@ TEST(RankEnvironment, NamesTheFirstHostOfEveryFormOfANodeList) {
 }
 
 TEST(RankEnvironment, AnInteractiveJobStepOfOneTaskIsAlone) {
-  const auto place = rank_place(variables({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}));
+  const auto place = rank_place(variables({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->launcher, "");
 }
@@ -112,10 +154,10 @@ TEST(RankEnvironment, RefusesNumbersThatDoNotGoTogether) {
 }
 
 TEST(RankEnvironment, AsksForTheFirstNodeWhereNothingNamesIt) {
-  const auto place = rank_place(variables({{"OMPI_COMM_WORLD_RANK", "1"},
-                                           {"OMPI_COMM_WORLD_SIZE", "4"},
-                                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
+  const auto place = meeting(variables({{"OMPI_COMM_WORLD_RANK", "1"},
+                                        {"OMPI_COMM_WORLD_SIZE", "4"},
+                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
   ASSERT_FALSE(place.has_value());
   EXPECT_THAT(to_text(place.error()), testing::HasSubstr("MASTER_ADDR"));
 }
