@@ -87,7 +87,8 @@ results::BenchProcess process_of(const BenchOptions& options, std::int64_t now) 
 
 SessionOptions session_options(const BenchOptions& options, const TargetKind& kind) {
   SessionOptions out;
-  out.rules.noise = options.noise > 0 ? options.noise : kind.noise;
+  out.rules = kind.rules;
+  if (options.noise > 0) out.rules.noise = options.noise;
   if (options.budget) out.budget = max(Seconds{0}, *options.budget - options.spent);
   out.check = options.check ? CheckPolicy::every_point : CheckPolicy::once_per_kernel;
   out.speed = kind.speed;

@@ -133,7 +133,7 @@ class StandardList {
     for (const std::int64_t rows : scope_.rows) {
       for (const std::int64_t cols : scope_.cols) {
         const RowShape shape{rows, cols};
-        const double weight = rows == usual ? kMedium : kFine;
+        const double weight = rows == usual ? kCoarse : kMedium;
         for (const char* op : {"rms_norm", "layer_norm", "add"}) {
           add_rows(op, Pass::forward, shape, weight);
         }
@@ -141,8 +141,8 @@ class StandardList {
         add_rows("activation", Pass::forward, shape, weight, {{"form", kSwiGlu}});
         add_rows("activation", Pass::dgrad, shape, weight, {{"form", kSwiGlu}});
         add_rows("rope", Pass::forward, shape, weight);
-        add_rows("optimizer", Pass::forward, shape, kFine);
-        add_rows("grad_norm", Pass::forward, shape, kFinest);
+        add_rows("optimizer", Pass::forward, shape, kMedium);
+        add_rows("grad_norm", Pass::forward, shape, kFine);
       }
     }
     for (const DType type : scope_.gemm_types) {
@@ -186,7 +186,7 @@ class StandardList {
 
   /// Of sizes in powers of two: every third is the coarse picture, those between show caches and
   /// changes of protocol.
-  static double weight_of(int power) { return power % 3 == 0 ? kMedium : kFinest; }
+  static double weight_of(int power) { return power % 3 == 0 ? kCoarse : kFine; }
 
   void collectives() {
     const int all = ranks_;
@@ -199,11 +199,11 @@ class StandardList {
       for (const CollectiveTraits& traits : kCollectives) {
         const bool usual = traits.kind <= CollectiveKind::all_to_all && size == all;
         for (int power = 0; message(power) <= scope_.largest_message; ++power) {
-          const double weight = (usual ? 2 : 0.5) * weight_of(power);
+          const double weight = (usual ? 1 : 0.5) * weight_of(power);
           add_collective(traits.kind, size, stride, message(power), weight);
           const Bytes between = 1.5 * message(power);
           if (between > scope_.largest_message) break;
-          add_collective(traits.kind, size, stride, between, weight_of(1) / 2);
+          add_collective(traits.kind, size, stride, between, kFinest / 2);
         }
       }
     }

@@ -1,7 +1,10 @@
 #include "harness/session/nominal.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
+#include <string_view>
+#include <tuple>
 
 namespace foreplan::harness {
 namespace {
@@ -52,9 +55,21 @@ Seconds nominal_time(const Point& point, const NominalSpeed& speed) {
   return std::visit([&](const auto& question) { return time_of(question, speed); }, point.question);
 }
 
+namespace {
+
+/// The same on every machine.
+std::uint64_t shuffled(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+}  // namespace
+
 std::vector<Point> by_worth(std::vector<Point> points, const NominalSpeed& speed) {
   struct Ranked {
     double worth = 0;
+    std::uint64_t place = 0;
     std::string key;
     Point point;
   };
@@ -64,10 +79,12 @@ std::vector<Point> by_worth(std::vector<Point> points, const NominalSpeed& speed
     const Seconds expected =
         max(kLaunchesOfAPoint * nominal_time(point, speed), kLeastTimeOfAPoint);
     std::string point_key = key(point);
-    ranked.push_back({point.weight / expected.value, std::move(point_key), std::move(point)});
+    const std::uint64_t place = shuffled(point_key);
+    ranked.push_back(
+        {point.weight / expected.value, place, std::move(point_key), std::move(point)});
   }
   std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-    return a.worth != b.worth ? a.worth > b.worth : a.key < b.key;
+    return std::tie(b.worth, a.place, a.key) < std::tie(a.worth, b.place, b.key);
   });
   points.clear();
   std::set<std::string> seen;

@@ -25,9 +25,10 @@ struct NominalSpeed {
 /// bytes of a collective, from both of an overlap.
 [[nodiscard]] Seconds nominal_time(const Point& point, const NominalSpeed& speed);
 
-/// Highest weight per expected second first; equal ones by key, so that all ranks agree; of the
-/// same question asked twice the first. A point counts `kLaunchesOfAPoint` launches and, however
-/// short they are, `kLeastTimeOfAPoint`.
+/// Highest weight per expected second first; equal ones in an order drawn from their keys, so that
+/// all ranks agree and what a budget leaves out is some of everything; of the same question asked
+/// twice the first. A point counts `kLaunchesOfAPoint` launches and, however short they are,
+/// `kLeastTimeOfAPoint`.
 [[nodiscard]] std::vector<Point> by_worth(std::vector<Point> points, const NominalSpeed& speed);
 inline constexpr double kLaunchesOfAPoint = 20;
 inline constexpr Seconds kLeastTimeOfAPoint{0.05};

@@ -47,7 +47,7 @@ struct TargetKind {
   results::BenchOrigin origin = results::BenchOrigin::measured;
   NominalSpeed speed;
   StandardScope scope;
-  double noise = Rules{}.noise;  ///< at which a point is done where nothing else is asked
+  Rules rules{};  ///< when a point is done, where nothing else is asked
   Availability (*look)();
   /// Fails for settings that it does not know; throws std::runtime_error where the machine fails.
   Result<std::unique_ptr<Target>> (*make)(const TargetRequest& request);

@@ -95,9 +95,10 @@ TargetKind host_kind() {
                     .rows = {64, 256, 1024, 4096, 16384},
                     .cols = {256, 1024, 4096},
                     .vocabularies = {8'192, 32'000}},
-          // Processors share caches, memory and clock with all else that runs: what another run
-          // would say differs by more than this, and half of it takes four times as long.
-          .noise = 0.01,
+          // Processors share caches, memory and clock with all else that runs, here and on other
+          // virtual machines: two runs differ by more than this, and many points tell more than
+          // few that were watched for long.
+          .rules = {.noise = 0.01, .most_samples = 200, .point_limit = Seconds{1}},
           .look = look,
           .make = make};
 }
