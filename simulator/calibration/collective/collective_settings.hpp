@@ -115,6 +115,7 @@ inline constexpr std::array<FieldScales, kSettings> kScales = {
                 .noise = .055,
                 .variant_shape = .030,
                 .path = 0,
+                .across_paths = 1,
                 .smooth_octaves = 2.7,
                 .cell_octaves = 4.3,
                 .variant_octaves = 4.8,

@@ -154,11 +154,14 @@ TEST(StandardList, LeavesNoGapBetweenMessagesOrCopies) {
   StandardScope scope;
   scope.largest_message = Bytes{1e8};
   std::map<std::string, std::set<std::int64_t>> sizes;
-  for (const Point& point : standard_points(scope, 2)) {
-    if (const auto* c = std::get_if<CollectivePoint>(&point.question)) {
-      sizes[std::string{name(c->kind)}].insert(c->size_bytes);
-    } else if (const auto& q = std::get<kernels::Question>(point.question); q.op == "copy") {
-      sizes["copy"].insert(std::get<RowShape>(q.shape).rows);
+  for (const int ranks : {1, 2}) {
+    for (const Point& point : standard_points(scope, ranks)) {
+      if (const auto* c = std::get_if<CollectivePoint>(&point.question)) {
+        sizes[std::string{name(c->kind)}].insert(c->size_bytes);
+      } else if (const auto* q = std::get_if<kernels::Question>(&point.question);
+                 q != nullptr && q->op == "copy") {
+        sizes["copy"].insert(std::get<RowShape>(q->shape).rows);
+      }
     }
   }
   EXPECT_EQ(sizes.size(), 1 + std::size(kCollectives));
