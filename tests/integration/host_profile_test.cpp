@@ -79,6 +79,7 @@ class HostProfile : public testing::Test {
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "foreplan-profile-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
+    fs::create_directory(folder_ / "devices");
     write_file(folder_ / "points.yaml", points());
     write_file(folder_ / "messages.yaml", messages());
     write_file(folder_ / "config.json", model());
@@ -90,7 +91,8 @@ class HostProfile : public testing::Test {
         {.arguments = std::move(arguments),
          .folder = folder_,
          .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                         "HOME=" + folder_.string(), "FOREPLAN_DEVICES=" + folder_.string()},
+                         "HOME=" + folder_.string(),
+                         "FOREPLAN_DEVICES=" + (folder_ / "devices").string()},
          .program = program});
   }
 
@@ -100,8 +102,9 @@ class HostProfile : public testing::Test {
   }
 
   void measure_kernels() const {
-    const Outcome outcome = run(FOREPLAN_BENCH_PROGRAM,
-                                shell_words(measuring("host:threads=1,describe=.", "points.yaml")));
+    const Outcome outcome =
+        run(FOREPLAN_BENCH_PROGRAM,
+            shell_words(measuring("host:threads=1,describe=devices", "points.yaml")));
     if (outcome.exit_code == 3) GTEST_SKIP() << outcome.err;
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
   }

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 
 namespace foreplan::harness {
 namespace {
@@ -18,6 +20,8 @@ using namespace testing_device;
 using results::BenchPointRow;
 using results::testing_rows::TemporaryFolder;
 using ::testing::HasSubstr;
+
+constexpr const char* kFirst = "rms_norm forward rows=1024 ";
 
 class SessionTest : public ::testing::Test {
  protected:
@@ -31,6 +35,13 @@ class SessionTest : public ::testing::Test {
     std::map<std::string, BenchPointRow> rows;
     for (const BenchPointRow& row : rehearsal_.rows()) rows[row.key] = row;
     return rows;
+  }
+
+  /// Gives the points whose keys hold `part` the most worth.
+  void comes_first(std::string_view part) {
+    for (Point& point : rehearsal_.points) {
+      if (key(point).find(part) != std::string::npos) point.weight = 1e6;
+    }
   }
 };
 
@@ -119,7 +130,8 @@ TEST_F(SessionTest, AnotherMachineOrAnotherListIsAnotherRun) {
 }
 
 TEST_F(SessionTest, EveryPointWithoutANumberHasAReason) {
-  rehearsal_.spec.wrong = "rms_norm forward rows=1024 ";  // the first by key
+  rehearsal_.spec.wrong = kFirst;
+  comes_first(kFirst);
   rehearsal_.spec.unsupported = "m=128 n=128";
   rehearsal_.options.rules.point_limit = Seconds{0.2};
   rehearsal_.points.push_back(collective_point(CollectiveKind::all_gather, 1024, 4));
@@ -141,7 +153,8 @@ TEST_F(SessionTest, EveryPointWithoutANumberHasAReason) {
 }
 
 TEST_F(SessionTest, AKernelIsCheckedUntilItWasRightOnce) {
-  rehearsal_.spec.wrong = "rms_norm forward rows=1024 ";  // the first by key
+  rehearsal_.spec.wrong = kFirst;
+  comes_first(kFirst);
   rehearsal_.perform();
   int checked = 0;
   for (const auto& row : rehearsal_.rows()) checked += row.op == "rms_norm" && row.check_fraction;
