@@ -81,12 +81,23 @@ void add_experts(const MegatronLayers& layers, const models::ModelSpec& spec, Se
   model.add("moe_grouped_gemm", true);
 }
 
+/// Whether tokens are exchanged beside another micro-batch. Megatron core has that with one depth
+/// of multi-token prediction at most, and with that one only between stages.
+bool overlaps_token_exchange(const ParallelPlan& plan, const Scenario& scenario) {
+  const int depth = scenario.training.mtp_depth;
+  return overlaps_experts(scenario.frameworks[plan.framework], plan) &&
+         (depth == 0 || (depth == 1 && plan.pp > 1));
+}
+
 /// How the framework dispatches tokens and runs their experts.
-void add_expert_traits(const ParallelPlan& plan, const FrameworkTraits& traits, Section& model) {
+void add_expert_traits(const ParallelPlan& plan, const Scenario& scenario, Section& model) {
+  const FrameworkTraits& traits = scenario.frameworks[plan.framework];
   const bool by_rank = traits.token_dispatcher == models::TokenDispatcher::by_rank;
   model.add("moe_token_dispatcher_type", by_rank ? "flex" : "alltoall");
   if (by_rank) model.add("moe_flex_dispatcher_backend", "deepep");
-  model.add("overlap_moe_expert_parallel_comm", overlaps_experts(traits, plan));
+  const bool overlaps = overlaps_token_exchange(plan, scenario);
+  model.add("overlap_moe_expert_parallel_comm", overlaps);
+  model.add("delay_wgrad_compute", overlaps);  // weight gradients fill what the exchange leaves
   const auto& fused = traits.fused_expert_precisions;
   if (std::find(fused.begin(), fused.end(), plan.precision) != fused.end())
     model.add("use_transformer_engine_op_fuser", true);
@@ -116,6 +127,12 @@ void add_model(const Scenario& scenario, Refusals& refusals, Section& model) {
   if (layers.moe) add_experts(layers, spec, model);
   const int depth = scenario.training.mtp_depth;
   model.add_or_null("mtp_num_layers", depth > 0, depth);
+}
+
+void add_loss(models::LossKernel loss, Section& model) {
+  const bool native = loss == models::LossKernel::native;
+  model.add("cross_entropy_loss_fusion", native || loss == models::LossKernel::fused);
+  model.add("cross_entropy_fusion_impl", native ? "native" : "te");
 }
 
 void add_recompute(const RecomputePolicy& policy, Section& model) {
@@ -175,7 +192,7 @@ void add_degrees(const ParallelPlan& plan, const Scenario& scenario, Section& mo
   model.add("expert_model_parallel_size", plan.ep);
   if (has_experts(scenario.model)) {
     model.add("expert_tensor_parallel_size", plan.etp);
-    add_expert_traits(plan, scenario.frameworks[plan.framework], model);
+    add_expert_traits(plan, scenario, model);
   }
 }
 
@@ -229,7 +246,8 @@ std::string precision_text(Precision precision, bool wide_gradients, Refusals& r
   return mixed.text();
 }
 
-std::string ddp_text(const ParallelPlan& plan, const FrameworkTraits& traits) {
+std::string ddp_text(const ParallelPlan& plan, const Scenario& scenario) {
+  const FrameworkTraits& traits = scenario.frameworks[plan.framework];
   static constexpr std::string_view kStrategies[] = {"no_shard", "optim", "optim_grads",
                                                      "optim_grads_params"};
   Section ddp("ddp");
@@ -240,6 +258,7 @@ std::string ddp_text(const ParallelPlan& plan, const FrameworkTraits& traits) {
           traits.overlap_param_gather && traits.overlap_grad_reduce && sharded);
   ddp.add("grad_reduce_in_fp32", traits.states.gradient_bytes > 2);
   ddp.add("num_distributed_optimizer_instances", plan.dp_replicate);
+  ddp.add("delay_wgrad_compute", overlaps_token_exchange(plan, scenario));
   const bool fsdp = traits.name == "megatron-fsdp";
   ddp.add("use_megatron_fsdp", fsdp);
   if (fsdp) {
@@ -271,6 +290,7 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
   add_model(scenario, told, model);
   add_degrees(plan, scenario, model);
   add_recompute(plan.recompute, model);
+  add_loss(traits.loss, model);
   const std::string precision =
       precision_text(plan.precision, traits.states.gradient_bytes > 2, told);
   for (Error& error : told.take()) refusals.add(error.place.key, std::move(error.message));
@@ -283,7 +303,7 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
       "# NeMo Megatron-Bridge, planned by foreplan: {}\n"
       "# Overrides of the recipe of the model's family: run_recipe.py --recipe ... --config_file "
       "THIS\n{}{}{}{}{}{}comm_overlap: null\n",
-      heading(plan, scenario), model.text(), train.text(), dataset.text(), ddp_text(plan, traits),
+      heading(plan, scenario), model.text(), train.text(), dataset.text(), ddp_text(plan, scenario),
       optimizer_text(plan), precision);
   if (traits.name == "megatron-fsdp") out.text += "checkpoint:\n  ckpt_format: fsdp_dtensor\n";
   out.remarks = {

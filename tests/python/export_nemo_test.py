@@ -36,6 +36,7 @@ RECIPES = {
     "gpt3-13b": "gpt.gpt3_175b.gpt3_175b",
     "qwen2-7b": "qwen.qwen2.qwen2_7b",
     "qwen3-4b": "qwen.qwen3.qwen3_4b",
+    "qwen3-30b-a3b": "qwen.qwen3_moe.qwen3_30b_a3b",
     "qwen3-235b-a22b": "qwen.qwen3_moe.qwen3_235b_a22b",
     "deepseek-v2-lite": "deepseek.deepseek_v2.deepseek_v2_lite",
     "deepseek-v3": "deepseek.deepseek_v3.deepseek_v3",

@@ -54,6 +54,7 @@ MEGATRON_CASES = [
     Case("experts with their own TP", "mixtral-8x7b", "8x8xH100", "--tp 4 --pp 2 --ep 4 --etp 2"),
     Case("FP8 experts, interleaved", "qwen3-235b-a22b", "16x8xH100",
          "--tp 4 --pp 4 --vpp 2 --ep 8 --etp 1 --precision fp8_current"),
+    Case("MXFP8 experts without stages", "qwen3-30b-a3b", "2x8xB200", "--tp 1 --ep 8 --etp 1 --precision mxfp8"),
     Case("latent attention, dense first layers", "deepseek-v3", "32x8xH800", "--tp 2 --pp 16 --ep 16 --etp 1"),
     Case("latent attention, recompute of modules", "deepseek-v2-lite", "4x8xH100",
          "--tp 1 --ep 8 --recompute mla_up_proj+moe_act"),
