@@ -39,9 +39,17 @@ enum class CollectiveOp : std::uint8_t {
   moe_combine
 };
 inline constexpr int kCollectiveOpCount = 8;
-static_assert(static_cast<int>(CollectiveOp::send_recv) ==
-              static_cast<int>(CollectiveKind::send_recv));
-constexpr CollectiveOp op_of(CollectiveKind kind) { return static_cast<CollectiveOp>(kind); }
+constexpr CollectiveOp op_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return CollectiveOp::all_reduce;
+    case CollectiveKind::all_gather: return CollectiveOp::all_gather;
+    case CollectiveKind::reduce_scatter: return CollectiveOp::reduce_scatter;
+    case CollectiveKind::all_to_all: return CollectiveOp::all_to_all;
+    case CollectiveKind::broadcast: return CollectiveOp::broadcast;
+    case CollectiveKind::send_recv: return CollectiveOp::send_recv;
+  }
+  return CollectiveOp::all_reduce;
+}
 std::string_view name(CollectiveOp op);
 constexpr bool is_moe(CollectiveOp op) { return op >= CollectiveOp::moe_dispatch; }
 
