@@ -170,7 +170,7 @@ TEST(NemoExport, IsTheSamePlanInMegatronBridgesWords) {
        {"tensor_model_parallel_size: 2", "pipeline_model_parallel_size: 4",
         "virtual_pipeline_model_parallel_size: 2", "expert_model_parallel_size: 8",
         "num_moe_experts: 8", "sequence_parallel: true", "use_distributed_optimizer: true",
-        "global_batch_size: 512", "mixed_precision: bf16_mixed"}) {
+        "global_batch_size: 512", "  bf16: true", "fp8: null"}) {
     EXPECT_THAT(yaml, HasSubstr(line));
   }
 }
