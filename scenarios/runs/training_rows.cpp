@@ -81,7 +81,8 @@ void settle_expert_parallelism(RunRow& row, const models::ModelSpec& model, Para
   if (plan.ep > 1 || row.text("framework").find("DeepEP") == std::string_view::npos) return;
   std::int64_t ranks = 0;
   for (const models::LayerSpec& layer : model.layer_kinds) {
-    if (layer.moe) ranks = std::gcd(layer.moe->experts, std::int64_t{plan.dp} * plan.cp);
+    if (!layer.moe) continue;
+    ranks = std::gcd(ranks, std::gcd(layer.moe->experts, std::int64_t{plan.dp} * plan.cp));
   }
   if (ranks <= 1) return;
   plan.ep = static_cast<int>(ranks);
