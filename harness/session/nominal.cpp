@@ -1,5 +1,7 @@
 #include "harness/session/nominal.hpp"
 
+#include "core/stable_hash.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -55,17 +57,6 @@ Seconds nominal_time(const Point& point, const NominalSpeed& speed) {
   return std::visit([&](const auto& question) { return time_of(question, speed); }, point.question);
 }
 
-namespace {
-
-/// The same on every machine.
-std::uint64_t shuffled(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
-
-}  // namespace
-
 std::vector<Point> by_worth(std::vector<Point> points, const NominalSpeed& speed) {
   struct Ranked {
     double worth = 0;
@@ -79,7 +70,7 @@ std::vector<Point> by_worth(std::vector<Point> points, const NominalSpeed& speed
     const Seconds expected =
         max(kLaunchesOfAPoint * nominal_time(point, speed), kLeastTimeOfAPoint);
     std::string point_key = key(point);
-    const std::uint64_t place = shuffled(point_key);
+    const std::uint64_t place = stable_hash(point_key);
     ranked.push_back(
         {point.weight / expected.value, place, std::move(point_key), std::move(point)});
   }

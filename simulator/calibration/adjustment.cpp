@@ -1,5 +1,7 @@
 #include "simulator/calibration/adjustment.hpp"
 
+#include "core/stable_hash.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -105,12 +107,6 @@ bool helps(std::span<const PriorError> rows) {
   return with <= without;
 }
 
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t h = 1469598103934665603ULL;  // FNV-1a
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return h | 1;
-}
-
 }  // namespace
 
 double ShrunkLine::at(double log2_size) const {
@@ -141,7 +137,7 @@ AdjustmentGroup group_of(const AttentionCall& call) {
   return 1 + 2 * (static_cast<AdjustmentGroup>(call.phase) + 8 * (call.backward ? 1u : 0u));
 }
 
-AdjustmentGroup group_of(const BandwidthCall& call) { return hash(call.operation); }
+AdjustmentGroup group_of(const BandwidthCall& call) { return stable_hash(call.operation) | 1; }
 
 AdjustmentGroup group_of(CollectiveOp op, bool several_nodes) {
   return 1 + 2 * (static_cast<AdjustmentGroup>(op) + 16 * (several_nodes ? 1u : 0u));

@@ -1,5 +1,7 @@
 #include "simulator/calibration/samples.hpp"
 
+#include "core/stable_hash.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,9 +120,8 @@ Samples Samples::of(const MeasurementSet& set, std::string_view device, bool for
 }
 
 int fold_of(std::string_view key, int folds) {
-  std::uint64_t h = 1469598103934665603ULL;
-  for (const char c : key) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  h ^= h >> 33;  // the low bits of FNV-1a alone are weak
+  std::uint64_t h = stable_hash(key);
+  h ^= h >> 33;
   h *= 0xff51afd7ed558ccdULL;
   h ^= h >> 33;
   return static_cast<int>(h % static_cast<std::uint64_t>(folds));

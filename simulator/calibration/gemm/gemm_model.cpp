@@ -1,5 +1,7 @@
 #include "simulator/calibration/gemm/gemm_model.hpp"
 
+#include "core/stable_hash.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,8 +27,8 @@ void widen(Prediction& p, double sigma) {
 }  // namespace
 
 std::size_t GemmModel::ShapeHash::operator()(const GemmShape& s) const {
-  std::uint64_t h = 1469598103934665603u;  // FNV-1a over whole numbers
-  for (std::int64_t v : {s.m, s.n, s.k, s.batch}) h = (h ^ std::uint64_t(v)) * 1099511628211u;
+  std::uint64_t h = kStableHashSeed;
+  for (std::int64_t v : {s.m, s.n, s.k, s.batch}) h = stable_hash(h, std::uint64_t(v));
   return std::size_t(h);
 }
 

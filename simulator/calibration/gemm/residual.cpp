@@ -1,5 +1,7 @@
 #include "simulator/calibration/gemm/residual.hpp"
 
+#include "core/stable_hash.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -59,8 +61,8 @@ Level fit_level(std::span<const TreeBins> bins, std::span<const double> error,
 
 // Repeated measurements of one shape must fall in one fold.
 std::size_t fold_of(const TreeFeatures& features, std::size_t folds) {
-  std::uint64_t h = 1469598103934665603u;  // FNV-1a over words, then its high half
-  for (float f : features) h = (h ^ std::bit_cast<std::uint32_t>(f)) * 1099511628211u;
+  std::uint64_t h = kStableHashSeed;
+  for (float f : features) h = stable_hash(h, std::bit_cast<std::uint32_t>(f));
   return std::size_t(h >> 32) % folds;
 }
 
