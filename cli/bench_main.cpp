@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <new>
 
 namespace foreplan::cli {
@@ -121,6 +122,13 @@ bool asks_for_table(const BenchOptions& options) {
                       });
 }
 
+/// The machine as `foreplan calibrate --device` takes it: its name, or the file beside the database
+/// that describes it.
+std::string describe_machine(Target& target, const BenchOptions& options, const std::string& name) {
+  const auto file = target.describe(std::filesystem::path(options.database).parent_path());
+  return file.empty() ? name : file.string();
+}
+
 int conclude(Session& session, const Journal& journal, const BenchOptions& options,
              const std::string& device) {
   const auto rows = journal.store().points(journal.run());
@@ -147,7 +155,9 @@ int run_session(const BenchOptions& options, const TargetKind& kind, Target& tar
   const RunIdentity identity = identity_of(options, kind, target, settings.rules, now);
   const bool is_root = target.ranks().rank() == 0;
   std::optional<Journal> journal;
+  std::string device;
   if (is_root) {
+    device = describe_machine(target, options, identity.rows.device);
     journal.emplace(results::BenchStore::open(options.database, results::AccessMode::read_write),
                     identity, points, process_of(options, now));
   }
@@ -157,7 +167,7 @@ int run_session(const BenchOptions& options, const TargetKind& kind, Target& tar
     complain("foreplan-bench: the device was lost; going on in a fresh process");
     restart_process(arguments_to_go_on(options, options.spent + session.elapsed()));
   }
-  int code = journal ? conclude(session, *journal, options, identity.rows.device) : kDone;
+  int code = journal ? conclude(session, *journal, options, device) : kDone;
   if (session.device_lost()) {
     complain("foreplan-bench: the device was lost; the same command goes on after this point");
     code = kSomeFailed;

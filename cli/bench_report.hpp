@@ -18,7 +18,8 @@ namespace foreplan::cli {
 /// Per operation: points by outcome, noise, best rates; then every point that failed or was wrong.
 [[nodiscard]] std::string run_text(std::span<const results::BenchPointRow> points);
 
-/// How the run stands, for the last lines: what is left, and how to go on.
+/// How the run stands, for the last lines: what is left, and how to go on. `device`: what
+/// `foreplan calibrate --device` takes, a name or a file.
 [[nodiscard]] std::string ending_text(const harness::Session& session, std::size_t stored,
                                       std::size_t all, const std::string& database,
                                       const std::string& device);

@@ -8,6 +8,7 @@
 #include "kernels/kernel.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,6 +71,12 @@ class Target {
  public:
   virtual ~Target() = default;
   [[nodiscard]] virtual std::string device() const = 0;  ///< DeviceSpec name
+  /// Writes FOLDER/NAME.yaml, unless it is there, where no catalogue can know this machine.
+  /// Returns the file; empty = the catalogue has the device. Throws std::runtime_error where it
+  /// cannot be written.
+  [[nodiscard]] virtual std::filesystem::path describe(const std::filesystem::path& /*folder*/) {
+    return {};
+  }
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> environment() const = 0;
   [[nodiscard]] virtual DeviceState state() = 0;
   [[nodiscard]] virtual RankGroup& ranks() = 0;

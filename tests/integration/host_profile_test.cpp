@@ -79,7 +79,6 @@ class HostProfile : public testing::Test {
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "foreplan-profile-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
-    fs::create_directory(folder_ / "devices");
     write_file(folder_ / "points.yaml", points());
     write_file(folder_ / "messages.yaml", messages());
     write_file(folder_ / "config.json", model());
@@ -91,8 +90,7 @@ class HostProfile : public testing::Test {
         {.arguments = std::move(arguments),
          .folder = folder_,
          .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                         "HOME=" + folder_.string(),
-                         "FOREPLAN_DEVICES=" + (folder_ / "devices").string()},
+                         "HOME=" + folder_.string()},
          .program = program});
   }
 
@@ -103,8 +101,7 @@ class HostProfile : public testing::Test {
 
   void measure_kernels() const {
     const Outcome outcome =
-        run(FOREPLAN_BENCH_PROGRAM,
-            shell_words(measuring("host:threads=1,describe=devices", "points.yaml")));
+        run(FOREPLAN_BENCH_PROGRAM, shell_words(measuring("host:threads=1", "points.yaml")));
     if (outcome.exit_code == 3) GTEST_SKIP() << outcome.err;
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
   }
@@ -113,18 +110,18 @@ class HostProfile : public testing::Test {
     const std::string one = std::to_string(ranks);
     const Outcome outcome = run(
         FOREPLAN_PROGRAM,
-        shell_words("simulate --json --model config.json --cluster 1x" + one + "x" + kDevice +
-                    " --profile profile.json --sequence-length \"64 tokens\" --global-batch \"" +
-                    one +
-                    " sequences\" --micro-batch 1 --framework pytorch-cpu --precision "
-                    "fp32 --tp 1 --pp 1 --sequence-parallel false --zero 0 --recompute none"));
+        shell_words(
+            "simulate --json --model config.json --cluster 1x" + one + "x" + kDevice +
+            ".yaml --profile profile.json --sequence-length \"64 tokens\" --global-batch \"" + one +
+            " sequences\" --micro-batch 1 --framework pytorch-cpu --precision "
+            "fp32 --tp 1 --pp 1 --sequence-parallel false --zero 0 --recompute none"));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return nlohmann::json::parse(outcome.out, nullptr, false);
   }
 
   [[nodiscard]] Outcome calibrate() const {
     return run(FOREPLAN_PROGRAM, shell_words(std::string("calibrate --device ") + kDevice +
-                                             " --db host.db --folds 0 --out profile.json"));
+                                             ".yaml --db host.db --folds 0 --out profile.json"));
   }
 
   [[nodiscard]] results::MeasurementSet rows() const {

@@ -103,11 +103,9 @@ std::string device_file_text(const std::string& name, const CpuFacts& facts, con
       threads, facts.model, threads);
 }
 
-void write_device_file(const std::filesystem::path& folder, const std::string& name,
-                       const std::string& text) {
+void write_device_file(const std::filesystem::path& file, const std::string& text) {
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  const std::filesystem::path file = folder / (name + ".yaml");
+  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), failed);
   std::ofstream out(file);
   out << text;
   out.close();

@@ -21,8 +21,7 @@ struct HostRates {
 [[nodiscard]] std::string device_file_text(const std::string& name, const CpuFacts& facts,
                                            const HostRates& rates, int threads);
 
-/// Writes FOLDER/NAME.yaml, making the folder. Throws std::runtime_error where that fails.
-void write_device_file(const std::filesystem::path& folder, const std::string& name,
-                       const std::string& text);
+/// Writes the file, making its folder. Throws std::runtime_error where that fails.
+void write_device_file(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace foreplan::harness

@@ -64,9 +64,18 @@ HostTarget::HostTarget(const HostSettings& settings, std::string device_name, st
   omp_set_dynamic(0);
   omp_set_num_threads(threads_);
   if (!settings_.describe.empty() && HostTarget::ranks().rank() == 0) {
-    write_device_file(settings_.describe, name_,
-                      device_file_text(name_, facts_, measure_host_rates(), threads_));
+    static_cast<void>(HostTarget::describe(settings_.describe));
   }
+}
+
+std::filesystem::path HostTarget::describe(const std::filesystem::path& folder) {
+  std::filesystem::path file = settings_.describe.empty() ? folder : settings_.describe;
+  file /= name_ + ".yaml";
+  // Kept where it is: points that were stored before were judged by its rates.
+  if (!std::filesystem::exists(file)) {
+    write_device_file(file, device_file_text(name_, facts_, measure_host_rates(), threads_));
+  }
+  return file;
 }
 
 RankGroup& HostTarget::ranks() {

@@ -8,6 +8,7 @@
 #include "harness/targets/target_kind.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ enum class HostPriority : std::uint8_t { automatic, normal, real_time };
 struct HostSettings {
   int threads = 0;  ///< 0 = OMP_NUM_THREADS, else this rank's share of the processors
   HostPriority priority = HostPriority::automatic;  ///< real time needs root or CAP_SYS_NICE
-  std::string describe;  ///< folder to write the device file into; empty = none
+  std::filesystem::path describe;  ///< folder of the device file; empty = beside the database
 };
 
 /// Reads the settings; fails with every mistake in them.
@@ -40,6 +41,7 @@ class HostTarget final : public Target {
              std::unique_ptr<MessagePassing> ranks);
 
   [[nodiscard]] std::string device() const override { return name_; }
+  [[nodiscard]] std::filesystem::path describe(const std::filesystem::path& folder) override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment() const override;
   [[nodiscard]] DeviceState state() override;
   [[nodiscard]] RankGroup& ranks() override;
