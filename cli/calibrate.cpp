@@ -1,6 +1,7 @@
 // calibrate: measurements of a device -> its profile, how good that is, and what to measure next.
 
 #include "cli/calibration_page.hpp"
+#include "cli/cluster_fit_text.hpp"
 #include "cli/measurement_plan.hpp"
 #include "cli/output_file.hpp"
 #include "cli/score_text.hpp"
@@ -36,6 +37,7 @@ class Calibrate final : public Verb {
            "  foreplan calibrate --device H100 --report report/\n"
            "  foreplan calibrate --device H100 --db mine.db --out mine.json\n"
            "  foreplan calibrate --device MyGPU --db mine.db --prior H100 --out mine.json\n"
+           "  foreplan calibrate --device H100 --runs my_runs.csv --out mine.json\n"
            "  foreplan calibrate --plan-measurements 20 --scenario s.yaml --out bench.yaml\n\n"
            "With --db the rows of the database move the prior: the shipped profile of the device "
            "or, "
@@ -52,6 +54,9 @@ class Calibrate final : public Verb {
                                 "own measurements of the device (foreplan import writes them)");
     prior_option_ = app.add_option("--prior", prior_, "device whose profile they start from")
                         ->needs(db_option_);
+    app.add_option("--runs", runs_,
+                   "tables of whole runs of one's own cluster (columns of "
+                   "results/runs/training_runs.csv): factors on times, held to 1, cross-validated");
     out_option_ = app.add_option("--out", out_,
                                  "file to write: the profile (default DEVICE.json; none with "
                                  "--report), or the bench file");
@@ -81,6 +86,11 @@ class Calibrate final : public Verb {
     scenarios::CalibrationQuestion question{
         .device = device_, .folds = folds_, .dissect = reporting};
     if (db_option_->count() > 0) question.database = database_;
+    question.runs = runs_;
+    if (reporting && !runs_.empty()) {
+      return fail("a report is of fits to kernels; runs are judged in the answer itself",
+                  Place{{}, 0, 0, "--report"});
+    }
     if (prior_option_->count() > 0) question.prior = prior_;
     ProgressLine progress("fitting");
     const auto fitted = scenarios::calibrate(question, [&](int done, int fits) {
@@ -170,6 +180,7 @@ class Calibrate final : public Verb {
     text += fmt::format("  own rows  {} GEMM, {} attention, {} bandwidth, {} collective\n",
                         p.gemm_rows, p.attention_rows, p.bandwidth_rows, p.collective_rows);
     for (const std::string& note : p.notes) text += "  " + note + '\n';
+    if (fitted.cluster) text += cluster_text(*fitted.cluster);
     if (report_option_->count() == 0) return text;
     for (const PageSection& section : judgement(fitted))
       text += styled('\n' + section.title + '\n', Style::title) + section.table.text();
@@ -199,6 +210,7 @@ class Calibrate final : public Verb {
   }
 
   std::string device_, database_, out_, prior_, report_, scenario_;
+  std::vector<std::string> runs_;
   CLI::Option *device_option_ = nullptr, *db_option_ = nullptr, *prior_option_ = nullptr,
               *out_option_ = nullptr, *report_option_ = nullptr, *plan_option_ = nullptr,
               *scenario_option_ = nullptr;

@@ -1,6 +1,7 @@
 #include "scenarios/study.hpp"
 
 #include "simulator/cost/calibrated.hpp"
+#include "simulator/cost/cluster_cost.hpp"
 #include "simulator/cost/datasheet.hpp"
 
 #include <fmt/format.h>
@@ -29,6 +30,9 @@ Result<Study> Study::make(Scenario scenario, SharedProfile profile, HookOpener o
     // The data sheet stands behind what the profile cannot answer.
     study.cost_ = make_calibrated_cost(s.cluster, *study.profile_, std::move(study.cost_),
                                        efficiencies->conditions);
+    if (study.profile_->cluster.any()) {
+      study.cost_ = make_cluster_cost(std::move(study.cost_), study.profile_->cluster);
+    }
   }
   std::vector<RecomputePolicy> policies = distinct_policies(s.space);
   study.model_ = std::make_unique<StepModel>(Job{&s.model, &s.cluster, s.training}, *study.cost_,

@@ -34,10 +34,11 @@ nlohmann::ordered_json points(const simulator::calibration::Scoreboard& board) {
 /// The answer, the profile as the text of its file, and the points of the judgement.
 py::tuple calibrate(const std::string& device, const std::optional<std::string>& database,
                     const std::optional<std::string>& prior, int folds,
-                    const py::object& progress) {
+                    const std::vector<std::string>& runs, const py::object& progress) {
   const auto fitted = long_call(progress, [&](Pulse& pulse) {
     scenarios::CalibrationQuestion question{.device = device, .prior = prior, .folds = folds};
     if (database) question.database = *database;
+    question.runs = runs;
     return value_of(scenarios::calibrate(question, [&](int done, int all) {
       pulse(static_cast<std::size_t>(done), static_cast<std::size_t>(all));
     }));
@@ -65,7 +66,7 @@ py::object validate_runs(const std::vector<std::string>& files, const std::strin
 
 void add_fits(py::module_& module) {
   module.def("calibrate", &calibrate, py::arg("device"), py::arg("database"), py::arg("prior"),
-             py::arg("folds"), py::arg("progress"));
+             py::arg("folds"), py::arg("runs"), py::arg("progress"));
   module.def("is_run_file", &scenarios::is_run_file, py::arg("file"));
   module.def("validate_kernels", &validate_kernels, py::arg("files"));
   module.def("validate_runs", &validate_runs, py::arg("files"), py::arg("profile"));

@@ -13,7 +13,7 @@ the reason. Long calls free the GIL and end on Ctrl-C.
 
 from ._native import git_commit, version as __version__
 from ._columns import Columns
-from .calibration import Calibration, GroupScore, calibrate
+from .calibration import Calibration, ClusterFactor, ClusterFit, GroupScore, calibrate
 from .catalogue import (Cluster, Device, LayerKind, Model, ModelSummary, Operator, cluster, clusters, device,
                         devices, model, models)
 from .engines import Dask, Processes, Ray
@@ -27,12 +27,12 @@ from .sweep import JoinedRun, MergeOutcome, SweepOutcome, merge, sweep
 from .validation import ErrorSummary, KernelValidation, RunValidation, SourceScore, run_tables, validate
 
 __all__ = [
-    "Calibration", "Cluster", "Columns", "Dask", "Dependence", "Device", "ErrorSummary", "FrontPlan", "GroupScore",
-    "HistogramBin", "ImportedFile", "ImportedLine", "JoinedRun", "KernelValidation", "LayerKind", "Memory",
-    "MemoryCurve", "MergeOutcome", "Model", "ModelSummary", "NearestFit", "Operator", "Plan", "Processes", "Ray",
-    "Recommendation", "Report", "Run", "RunValidation", "Scenario", "ScoredPlans", "Sensitivity", "Share",
-    "Simulation", "SourceScore", "Stage", "Store", "StoredPlan", "SweepOutcome", "Timing", "WhatIf", "__version__",
-    "calibrate", "cluster", "clusters", "device", "devices", "git_commit", "import_measurements", "measurements",
-    "merge", "model", "models", "recommend", "run_tables", "scenarios", "search", "sensitivity", "simulate",
-    "sweep", "trace", "validate",
+    "Calibration", "Cluster", "ClusterFactor", "ClusterFit", "Columns", "Dask", "Dependence", "Device",
+    "ErrorSummary", "FrontPlan", "GroupScore", "HistogramBin", "ImportedFile", "ImportedLine", "JoinedRun",
+    "KernelValidation", "LayerKind", "Memory", "MemoryCurve", "MergeOutcome", "Model", "ModelSummary", "NearestFit",
+    "Operator", "Plan", "Processes", "Ray", "Recommendation", "Report", "Run", "RunValidation", "Scenario",
+    "ScoredPlans", "Sensitivity", "Share", "Simulation", "SourceScore", "Stage", "Store", "StoredPlan",
+    "SweepOutcome", "Timing", "WhatIf", "__version__", "calibrate", "cluster", "clusters", "device", "devices",
+    "git_commit", "import_measurements", "measurements", "merge", "model", "models", "recommend", "run_tables",
+    "scenarios", "search", "sensitivity", "simulate", "sweep", "trace", "validate",
 ]

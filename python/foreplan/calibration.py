@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from . import _native
 from ._columns import Columns
@@ -36,6 +36,34 @@ class GroupScore(Record):
 
 
 @dataclass(frozen=True)
+class ClusterFactor(Record):
+    """By what one's own cluster multiplies predicted times of one kind."""
+
+    name: str
+    factor: float
+    log_sigma: float
+    """standard deviation of the factor's logarithm"""
+
+
+@dataclass(frozen=True)
+class ClusterFit(Record):
+    """What whole runs of one's own cluster say. Errors are mean absolute fractions."""
+
+    runs: int
+    skipped: int
+    problems: int
+    factors: tuple[ClusterFactor, ...]
+    left_out_before: float
+    """of runs whose problem the fit had not seen, without the factors"""
+    left_out_after: float
+    """the same with them"""
+    taken: bool
+    """whether the profile has them: they did better on what was left out"""
+    mape: float
+    """of all runs with the profile as it is now"""
+
+
+@dataclass(frozen=True)
 class Calibration(Record):
     """A fitted profile, and how good it is on shapes that the fit had not seen."""
 
@@ -56,6 +84,8 @@ class Calibration(Record):
     points: Columns
     """predictions for rows that their fit had not seen: ``model``, ``size`` (FLOPs, or bytes), ``measured_s``,
     ``predicted_s``, ``covered`` (inside the 90 % interval); none where nothing was judged"""
+    cluster: ClusterFit | None = None
+    """with ``runs``"""
 
     def save(self, file: str | os.PathLike[str]) -> Path:
         """Writes the profile, for ``profile=`` of scenarios."""
@@ -69,15 +99,17 @@ class Calibration(Record):
 
 
 def calibrate(device: str, *, database: str | os.PathLike[str] | None = None, prior: str | None = None,
-              folds: int = 5, progress: Progress | None = None) -> Calibration:
+              folds: int = 5, runs: Sequence[str | os.PathLike[str]] = (),
+              progress: Progress | None = None) -> Calibration:
     """Fits the profile of a device: ``foreplan calibrate``.
 
     Without ``database`` to the shipped measurements; with one, its rows move the shipped profile of the
     device, or that of ``prior``. ``folds``: fits for cross-validation by shape, 0 = do not judge.
+    ``runs``: tables of whole runs of one's own cluster, which move times by a few factors.
     Takes seconds; Ctrl-C takes effect between folds, and after the fit where there are none.
     """
     if not 0 <= folds <= 20:
         raise ValueError(f"folds: {folds} is not in range [0 - 20]")
     fitted, text, points = _native.calibrate(device, None if database is None else os.fspath(database), prior,
-                                             folds, progress)
+                                             folds, [os.fspath(file) for file in runs], progress)
     return Calibration.from_json({**fitted, "text": text, "points": Columns(points)})

@@ -1,5 +1,6 @@
 #include "scenarios/answers/calibration.hpp"
 
+#include "core/document_tree.hpp"
 #include "results/measurement_file.hpp"
 #include "results/store.hpp"
 #include "scenarios/device_file.hpp"
@@ -89,6 +90,56 @@ Result<CalibrationProfile> adapt(const CalibrationQuestion& question, Calibratio
   return std::move(adapted->profile);
 }
 
+/// The tables' runs together. Fails for a file that cannot be read or is no table of runs.
+Result<RunTable> read_tables(const std::vector<std::string>& files) {
+  RunTable all;
+  for (const std::string& file : files) {
+    auto text = read_text_file(file);
+    if (!text) return fail(std::move(text.error()));
+    auto table = read_runs(*text, file);
+    if (!table) return fail(std::move(table.error()));
+    all.file = file;
+    std::move(table->runs.begin(), table->runs.end(), std::back_inserter(all.runs));
+    std::move(table->skipped.begin(), table->skipped.end(), std::back_inserter(all.skipped));
+  }
+  return all;
+}
+
+/// Moves the profile by what whole runs say.
+Result<ClusterFit> fit_runs(const CalibrationQuestion& question, CalibrationProfile& profile,
+                            const FitProgress& progress) {
+  auto table = read_tables(question.runs);
+  if (!table) return fail(std::move(table.error()));
+  auto fit =
+      fit_cluster(table->runs, std::make_shared<const CalibrationProfile>(profile), progress);
+  if (!fit) return fail(fit.error().front().message, Place{table->file, 0, 0, "--runs"});
+  fit->skipped.insert(fit->skipped.end(), table->skipped.begin(), table->skipped.end());
+  profile.cluster = fit->traits;
+  if (fit->taken()) {
+    profile.name += " own cluster";
+    profile.notes.push_back(
+        fmt::format("times are moved towards {} runs of one's own cluster", fit->runs));
+  }
+  return fit;
+}
+
+Json cluster_json(const ClusterFit& fit) {
+  Json factors = Json::array();
+  for (std::size_t k = 0; k < cal::kClusterTraits.size(); ++k) {
+    factors.push_back({{"name", cal::kClusterTraits[k].name},
+                       {"factor", fit.fitted.factors[k]},
+                       {"log_sigma", fit.doubt[k]}});
+  }
+  return {{"runs", fit.runs},
+          {"skipped", fit.skipped.size()},
+          {"problems", fit.problems},
+          {"factors", factors},
+          {"left_out_before", fit.left_out_before},
+          {"left_out_after", fit.left_out_after},
+          {"taken", fit.taken()},
+          {"mape", fit.after}};
+}
+
 Json scores(const std::vector<cal::GroupScore>& groups) {
   Json out = Json::array();
   for (const cal::GroupScore& score : groups) out.push_back(cal::score_json(score));
@@ -103,23 +154,33 @@ Result<Calibration> calibrate(const CalibrationQuestion& question, const FitProg
   Calibration fitted;
   fitted.folds = question.folds;
   fitted.inputs = std::make_unique<const CalibrationInputs>(std::move(*inputs));
-  auto profile = fitted.inputs->own ? adapt(question, fitted) : fit(question, fitted, progress);
+  auto profile = fitted.inputs->own      ? adapt(question, fitted)
+                 : question.runs.empty() ? fit(question, fitted, progress)
+                                         : profile_for(fitted.inputs->device);
   if (!profile) return fail(std::move(profile.error()));
   fitted.profile = std::move(*profile);
-  fitted.profile.scores = fitted.board.groups();
+  // A shipped profile brings its own scores.
+  if (fitted.inputs->own || question.runs.empty()) fitted.profile.scores = fitted.board.groups();
+  if (!question.runs.empty()) {
+    auto cluster = fit_runs(question, fitted.profile, progress);
+    if (!cluster) return fail(std::move(cluster.error()));
+    fitted.cluster = std::move(*cluster);
+  }
   return fitted;
 }
 
 Json describe(const Calibration& fitted) {
   const CalibrationProfile& p = fitted.profile;
-  return Json{{"gemm_rows", p.gemm_rows},
-              {"attention_rows", p.attention_rows},
-              {"bandwidth_rows", p.bandwidth_rows},
-              {"collective_rows", p.collective_rows},
-              {"notes", p.notes},
-              {"folds", fitted.folds},
-              {"models", scores(fitted.board.models())},
-              {"groups", scores(p.scores)}};
+  Json out{{"gemm_rows", p.gemm_rows},
+           {"attention_rows", p.attention_rows},
+           {"bandwidth_rows", p.bandwidth_rows},
+           {"collective_rows", p.collective_rows},
+           {"notes", p.notes},
+           {"folds", fitted.folds},
+           {"models", scores(fitted.board.models())},
+           {"groups", scores(p.scores)}};
+  if (fitted.cluster) out["cluster"] = cluster_json(*fitted.cluster);
+  return out;
 }
 
 }  // namespace foreplan::scenarios

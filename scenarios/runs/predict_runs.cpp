@@ -80,22 +80,30 @@ RunPrediction predict(const Study& study, MemoryDefinition definition) {
 
 }  // namespace
 
-Result<std::vector<ScoredRun>> predict_runs(const std::vector<Run>& runs,
-                                            std::string_view profile) {
+Result<ScoredRun> predict_run(const Run& run, const SharedProfile& profile) {
+  ScoredRun scored{&run, {}, {}, refusal_of(run.scenario)};
+  if (!scored.refusal.empty()) return scored;
+  Scenario scenario = run.scenario;
+  if (profile == nullptr) scenario.profile = "datasheet";
+  auto study = Study::make(std::move(scenario), profile);
+  if (!study) return fail(std::move(study.error()));
+  scored.prediction = predict(*study, run.measured.memory);
+  return scored;
+}
+
+Result<std::vector<ScoredRun>> predict_runs(const std::vector<Run>& runs, std::string_view choice) {
   std::vector<ScoredRun> scored;
-  Profiles profiles(profile);
+  Profiles profiles(choice);
   for (const Run& run : runs) {
-    ScoredRun one{&run, {}, {}, refusal_of(run.scenario)};
-    if (one.refusal.empty()) {
+    SharedProfile profile;
+    if (refusal_of(run.scenario).empty()) {
       auto costs = profiles.of(run.scenario.cluster.device);
       if (!costs) return fail(std::move(costs.error()));
-      Scenario scenario = run.scenario;
-      if (*costs == nullptr) scenario.profile = "datasheet";
-      auto study = Study::make(std::move(scenario), *costs);
-      if (!study) return fail(std::move(study.error()));
-      one.prediction = predict(*study, run.measured.memory);
+      profile = std::move(*costs);
     }
-    scored.push_back(std::move(one));
+    auto one = predict_run(run, profile);
+    if (!one) return fail(std::move(one.error()));
+    scored.push_back(std::move(*one));
   }
   return scored;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Predictions of runs that were measured, and how far they are off.
 
+#include "scenarios/profiles.hpp"
 #include "scenarios/runs/run.hpp"
 #include "simulator/step/step_model.hpp"
 
@@ -53,6 +54,9 @@ struct SourceScore {
 
 /// Fewest runs of one problem that say something about choosing.
 inline constexpr int kLeastPlannerRuns = 4;
+
+/// Predicts one run by a profile of its device; null = the data sheet.
+[[nodiscard]] Result<ScoredRun> predict_run(const Run& run, const SharedProfile& profile);
 
 /// Predicts every run. `profile`: "datasheet"; "best", a profile that is shipped or derived from a
 /// shipped one, else the data sheet; "calibrated", fitting where nothing is shipped; or the path of

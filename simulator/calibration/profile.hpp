@@ -5,6 +5,7 @@
 #include "core/result.hpp"
 #include "results/measurement.hpp"
 #include "simulator/calibration/adjustment.hpp"
+#include "simulator/calibration/cluster_traits.hpp"
 #include "simulator/calibration/score.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -36,6 +37,7 @@ struct CalibrationProfile {
   DeviceSpec device;
   Derivation derived;
   Adjustments adjustments;  ///< towards rows of one's own machine; empty in shipped profiles
+  ClusterTraits cluster;    ///< of whole runs of one's own cluster; all 1 in shipped profiles
   /// What does not rest on measurements of this device, one sentence each.
   std::vector<std::string> notes;
   std::int64_t gemm_rows = 0, attention_rows = 0, bandwidth_rows = 0,

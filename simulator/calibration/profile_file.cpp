@@ -62,6 +62,21 @@ Derivation derivation_from(const Json& j) {
           j.at("link"), j.value("power", 1.0), j.at("log_sigma"), j.at("own")};
 }
 
+Json cluster_json(const ClusterTraits& cluster) {
+  Json j{{"runs", cluster.runs}};
+  for (const ClusterTraitInfo& info : kClusterTraits)
+    j[std::string(info.name)] = cluster[info.trait];
+  return j;
+}
+
+ClusterTraits cluster_from(const Json& j) {
+  ClusterTraits cluster;
+  cluster.runs = j.at("runs");
+  for (const ClusterTraitInfo& info : kClusterTraits)
+    cluster[info.trait] = j.at(std::string(info.name));
+  return cluster;
+}
+
 Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device,
                                         const Place& place) {
   if (j.at("foreplan_profile") != kProfileVersion) {
@@ -97,6 +112,7 @@ Result<CalibrationProfile> profile_from(const Json& j, const DeviceSpec& device,
   // Only profiles of a machine without a table of its own have these.
   if (j.contains("derived")) profile.derived = derivation_from(j.at("derived"));
   if (j.contains("adjustments")) profile.adjustments = Adjustments::from_json(j.at("adjustments"));
+  if (j.contains("cluster")) profile.cluster = cluster_from(j.at("cluster"));
   for (const Json& s : j.at("scores")) profile.scores.push_back(score_from(s));
   return profile;
 }
@@ -139,6 +155,7 @@ std::string profile_text(const CalibrationProfile& profile) {
          {"collectives", profile.collectives.to_json()}};
   if (!profile.derived.from.empty()) j["derived"] = derivation_json(profile.derived);
   if (!profile.adjustments.all().empty()) j["adjustments"] = profile.adjustments.to_json();
+  if (profile.cluster.runs > 0) j["cluster"] = cluster_json(profile.cluster);
   return shortened(j).dump() + '\n';
 }
 

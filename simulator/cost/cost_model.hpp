@@ -29,6 +29,8 @@ class CostModel {
   [[nodiscard]] virtual double attention_factor(AttentionGeneration) const { return 1; }
   /// Time of compute-bound kernels on the slowest of so many devices over the mean.
   [[nodiscard]] virtual double slowest_of(int /*devices*/) const { return 1; }
+  /// CPU time per kernel over the framework's own.
+  [[nodiscard]] virtual double host_factor() const { return 1; }
   /// Device time of one kernel. Finite and positive for every valid operator.
   [[nodiscard]] virtual Estimate operator_cost(const Operator& op) const = 0;
   /// Whether the cost of this grouped GEMM rests on grouped GEMMs that ran one expert after the

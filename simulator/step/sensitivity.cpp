@@ -40,6 +40,10 @@ class WatchedCost final : public CostModel {
     return cost_.attention_factor(generation);
   }
   [[nodiscard]] double slowest_of(int devices) const override { return cost_.slowest_of(devices); }
+  [[nodiscard]] double host_factor() const override { return cost_.host_factor(); }
+  [[nodiscard]] bool measured_expert_by_expert(const Operator& op) const override {
+    return cost_.measured_expert_by_expert(op);
+  }
   [[nodiscard]] Estimate operator_cost(const Operator& op) const override {
     return watch(op, cost_.operator_cost(op));
   }

@@ -188,14 +188,16 @@ class Costing {
     const double whole = e.time_s * use.count;
     e.time_s = whole - hidden_s(use, whole) * (1 - context_.framework->hidden_cost_fraction);
     if (use.collective.group == ParallelGroup::tp && placement_of(use).size > 1)
-      e.time_s += use.count * context_.framework->tp_collective_host_s;
+      e.time_s +=
+          use.count * context_.framework->tp_collective_host_s * context_.cost->host_factor();
     total.add(kind_of(use.collective.group), e);
   }
 
   /// Soft maximum (4-norm) of device and host time: see modelling of host-bound layers in
   /// docs/model.md.
   void add_host(double launches, double device_s, CostVector& total) const {
-    const double host_s = launches * context_.framework->host_time_per_kernel_s;
+    const double host_s =
+        launches * context_.framework->host_time_per_kernel_s * context_.cost->host_factor();
     if (host_s <= 0) return;
     const double d2 = device_s * device_s, h2 = host_s * host_s;
     const double longer = std::sqrt(std::sqrt(d2 * d2 + h2 * h2));

@@ -53,6 +53,51 @@ TEST(ValidateProgram, AMissingFileIsBadInput) {
   EXPECT_EQ(outcome.out, "");
 }
 
+/// The shipped runs of one source as a table of their own.
+std::string table_of(std::string_view source, const std::string& file) {
+  std::ifstream in(FOREPLAN_SOURCE_DIR "/results/runs/training_runs.csv");
+  std::ofstream out(file);
+  std::string line;
+  std::getline(in, line);
+  out << line << '\n';
+  while (std::getline(in, line)) {
+    if (line.find(source) != std::string::npos) out << line << '\n';
+  }
+  return file;
+}
+
+TEST(CalibrateProgram, RunsOfOnesOwnClusterMakeAProfileThatPredictsThemBetter) {
+  const std::string table = table_of("bloom-prequel", ::testing::TempDir() + "/own_runs.csv");
+  const std::string profile = ::testing::TempDir() + "/own_cluster.json";
+  const Outcome fitted =
+      run_foreplan({"calibrate", "--device", "A100", "--runs", table, "--out", profile, "--json"});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.err;
+  const auto cluster = nlohmann::json::parse(fitted.out).at("cluster");
+  EXPECT_TRUE(cluster.at("taken"));
+  EXPECT_LT(cluster.at("left_out_after"), cluster.at("left_out_before"));
+  const auto mape = [&](const char* choice) {
+    const std::string scores = ::testing::TempDir() + "/own_scores.json";
+    const Outcome outcome =
+        run_foreplan({"validate", table, "--profile", choice, "--json", scores});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const auto groups = nlohmann::json::parse(std::ifstream(scores)).at("groups");
+    return groups.back().at("time").at("mape").get<double>();
+  };
+  // What the fit says of itself is what the stored profile does.
+  EXPECT_NEAR(mape(profile.c_str()), cluster.at("mape").get<double>(), 1e-4);
+  EXPECT_LT(mape(profile.c_str()), mape("best"));
+}
+
+TEST(CalibrateProgram, ATableThatHoldsNoRunsIsBadInputAndWritesNothing) {
+  const std::string out = ::testing::TempDir() + "/no_runs.json";
+  const Outcome outcome =
+      run_foreplan({"calibrate", "--device", "A100", "--runs",
+                    FOREPLAN_SOURCE_DIR "/tests/data/import/gemm.csv", "--out", out});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("gemm.csv"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 TEST(CalibrateProgram, AnUnknownDeviceIsBadInputAndWritesNothing) {
   const std::string out = ::testing::TempDir() + "/no_profile.json";
   const Outcome outcome = run_foreplan({"calibrate", "--device", "H1000", "--out", out});

@@ -135,6 +135,19 @@ class SameAnswers(unittest.TestCase):
             self.assertEqual(ours.read_text(), pathlib.Path(f"{folder}/theirs.json").read_text())
             self.assertEqual(without(fitted.to_dict(), "device", "text", "points"), without(told, "file", "report"))
 
+    def test_calibrate_with_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            header, *lines = (ROOT / "results/runs/training_runs.csv").read_text().splitlines(keepends=True)
+            table = pathlib.Path(folder, "runs.csv")
+            table.write_text(header + "".join(line for line in lines if "internevo" in line))
+            told = program_json("calibrate", "--device", "A100", "--runs", str(table), "--out", f"{folder}/theirs.json")
+            fitted = foreplan.calibrate("A100", runs=[table])
+            self.assertEqual(fitted.cluster.to_dict(), told["cluster"])
+            self.assertTrue(fitted.cluster.taken)
+            self.assertEqual(fitted.text, pathlib.Path(f"{folder}/theirs.json").read_text())
+        self.same_text(lambda: foreplan.calibrate("A100", runs=[str(ROOT / "README.md")]),
+                       "calibrate", "--device", "A100", "--runs", str(ROOT / "README.md"))
+
     def test_points_of_a_judged_fit_are_what_its_scores_sum_up(self):
         fitted = foreplan.calibrate("RTX-PRO-6000-BSE", folds=2)
         points = fitted.points
