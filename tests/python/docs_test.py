@@ -39,7 +39,7 @@ class Pages(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         folder = pathlib.Path(holder.name)
         (folder / "devices").mkdir()
-        for name in ("scenarios", "tests"):  # what a clone has
+        for name in ("results", "scenarios", "tests"):  # what a clone has
             (folder / name).symlink_to(ROOT / name)
         done = follow(page, folder)
         for command in done:

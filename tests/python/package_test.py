@@ -145,8 +145,6 @@ class SameAnswers(unittest.TestCase):
             self.assertEqual(fitted.cluster.to_dict(), told["cluster"])
             self.assertTrue(fitted.cluster.taken)
             self.assertEqual(fitted.text, pathlib.Path(f"{folder}/theirs.json").read_text())
-        self.same_text(lambda: foreplan.calibrate("A100", runs=[str(ROOT / "README.md")]),
-                       "calibrate", "--device", "A100", "--runs", str(ROOT / "README.md"))
 
     def test_points_of_a_judged_fit_are_what_its_scores_sum_up(self):
         fitted = foreplan.calibrate("RTX-PRO-6000-BSE", folds=2)
@@ -250,6 +248,8 @@ class BadInput(unittest.TestCase):
         self.same_text(lambda: foreplan.device("H1000"), "devices", "H1000")
         self.same_text(lambda: foreplan.cluster("8x8xH1000"), "clusters", "8x8xH1000")
         self.same_text(lambda: foreplan.calibrate("H1000"), "calibrate", "--device", "H1000")
+        self.same_text(lambda: foreplan.calibrate("A100", runs=[str(ROOT / "README.md")]),
+                       "calibrate", "--device", "A100", "--runs", str(ROOT / "README.md"))
 
     def test_measurements(self):
         with self.assertRaisesRegex(ValueError, "kind"):
