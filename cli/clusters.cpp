@@ -34,7 +34,7 @@ std::string cluster_text(const ClusterSpec& c) {
   table.add({"host memory", c.host_memory_per_node.value > 0
                                 ? readable(c.host_memory_per_node) + " per node"
                                 : "unknown"});
-  table.add({"host link", readable(c.pcie_bandwidth) + " per device"});
+  table.add({"host link", readable(c.host_bandwidth) + " per device"});
   if (!c.note.empty()) table.add({"note", c.note});
   return styled(c.name, Style::title) + '\n' + table.text();
 }

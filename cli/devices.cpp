@@ -40,6 +40,8 @@ std::string device_text(const DeviceSpec& d) {
   table.add({"scale-up link", fmt::format("{}, {} per device and direction", d.scale_up_link,
                                           readable(d.scale_up_bandwidth))});
   table.add({"PCIe", readable(d.pcie_bandwidth)});
+  if (d.host_bandwidth.value > 0)
+    table.add({"host link", readable(d.host_bandwidth) + " per direction"});
   table.add({"typical node", fmt::format("{} devices, NIC {} each", d.devices_per_node,
                                          readable(d.nic_bandwidth))});
   table.add({"power", fmt::format("{:.0f} W", d.power_w)});

@@ -90,6 +90,12 @@ std::string headline_text(const StepReport& report, const Study& study) {
       fmt::format("              90 % interval {} to {} GiB; out of memory with a chance of {}\n",
                   gib(report.outlook.low_bytes), gib(report.outlook.high_bytes),
                   percent(report.outlook.oom_probability));
+  if (report.host_bytes > 0) {
+    const double host = study.scenario().cluster.host_memory_per_node.value;
+    text += fmt::format(
+        "  host        {} GiB offloaded per node{}\n", gib(report.host_bytes),
+        host > 0 ? fmt::format(" of {} GiB", gib(host)) : ", whose memory is not known");
+  }
   return text;
 }
 

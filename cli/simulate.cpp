@@ -83,9 +83,14 @@ class Simulate final : public Verb {
     const StepReport& report = answer.report;
     std::string text =
         question_text(study) + styled("\nPlan\n", Style::title) + headline_text(report, study);
-    if (!answer.fits()) {
+    if (answer.excess_bytes > 0) {
       text += styled(fmt::format("  does not fit: {} more than may be used\n",
                                  readable(Bytes{answer.excess_bytes})),
+                     Style::bad);
+    }
+    if (answer.host_excess_bytes > 0) {
+      text += styled(fmt::format("  does not fit: {} more host memory than a node has\n",
+                                 readable(Bytes{answer.host_excess_bytes})),
                      Style::bad);
     }
     text += styled("\nWhere the step time goes\n", Style::title) + breakdown_text(report.time);

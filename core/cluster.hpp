@@ -29,7 +29,7 @@ struct ClusterSpec {
   int devices_per_node = 8;
   Topology topology;
   Bytes host_memory_per_node;     ///< 0 = not known
-  BytesPerSecond pcie_bandwidth;  ///< host link per device, one direction
+  BytesPerSecond host_bandwidth;  ///< host link per device, one direction
   std::string source;             ///< where the values of a real cluster were read
   std::string note;
   [[nodiscard]] int devices() const { return nodes * devices_per_node; }

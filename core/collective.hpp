@@ -62,6 +62,9 @@ struct Collective {
   /// on their own.
   int fan_out = 0;
   double copies = 1;
+  /// Of those choices: they all fall into `top_groups` of `groups` equal runs of destinations
+  /// (node-limited routing). 1 = anywhere.
+  int groups = 1, top_groups = 1;
 };
 
 /// Where the members of one process group sit, and who shares their links.

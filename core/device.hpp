@@ -31,9 +31,12 @@ struct DeviceSpec {
   int scale_up_size = 8;              ///< typical devices in one scale-up domain; may span nodes
   bool scale_up_switched = true;  ///< any pair gets the full rate; false = PCIe, mesh or bridges
   BytesPerSecond pcie_bandwidth;  ///< per device, one direction
-  int devices_per_node = 8;       ///< typical
-  BytesPerSecond nic_bandwidth;   ///< typical per device, one direction; 0 = none is typical
-  Bytes host_memory_per_node;     ///< typical; 0 = not known
+  /// Per device, one direction, where host memory is reached by another way than PCIe (NVLink-C2C);
+  /// 0 = by PCIe.
+  BytesPerSecond host_bandwidth;
+  int devices_per_node = 8;      ///< typical
+  BytesPerSecond nic_bandwidth;  ///< typical per device, one direction; 0 = none is typical
+  Bytes host_memory_per_node;    ///< typical; 0 = not known
   double power_w = 0;
   std::vector<std::string> sources;             ///< where the values were read
   std::vector<std::string> unconfirmed_fields;  ///< values taken from memory of a data sheet

@@ -63,7 +63,10 @@ struct MoeSpec {
   std::int64_t expert_hidden = 0;  ///< FFN width of one routed expert
   std::int64_t shared_hidden = 0;  ///< total FFN width of the shared experts, 0 = none
   ActivationKind activation = ActivationKind::swiglu;
-  bool bias = false;                ///< of router and routed experts (GPT-OSS)
+  bool bias = false;  ///< of router and routed experts (GPT-OSS)
+  /// A token's experts all stand in the best `top_groups` of `groups` equal runs of experts, so
+  /// that it travels to few nodes (DeepSeek-V2, arXiv 2405.04434, section 2.2.2). 1 = anywhere.
+  std::int64_t groups = 1, top_groups = 1;
   bool router_bias = false;         ///< expert-score correction bias (DeepSeek-V3), a buffer
   bool shared_expert_gate = false;  ///< Qwen2-MoE's sigmoid gate on the shared expert
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;

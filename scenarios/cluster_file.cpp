@@ -262,7 +262,7 @@ void read_links_and_host(const Node& node, ClusterSpec& cluster) {
     read_network(*map, cluster.devices_per_node, cluster.topology);
   }
   if (const auto host = node.find("host_memory")) cluster.host_memory_per_node = memory_size(*host);
-  if (const auto pcie = node.find("pcie_bandwidth")) cluster.pcie_bandwidth = link_rate(*pcie);
+  if (const auto pcie = node.find("pcie_bandwidth")) cluster.host_bandwidth = link_rate(*pcie);
   if (const auto name = node.find("name")) cluster.name = name->text();
   if (const auto source = node.find("source")) cluster.source = source->text();
   if (const auto note = node.find("note")) cluster.note = note->text();
@@ -332,7 +332,8 @@ ClusterSpec typical_cluster(const DeviceSpec& device, int nodes, int devices_per
   cluster.devices_per_node = devices_per_node;
   cluster.topology = typical_topology(device, nodes, devices_per_node);
   cluster.host_memory_per_node = device.host_memory_per_node;
-  cluster.pcie_bandwidth = device.pcie_bandwidth;
+  cluster.host_bandwidth =
+      device.host_bandwidth.value > 0 ? device.host_bandwidth : device.pcie_bandwidth;
   return cluster;
 }
 

@@ -22,8 +22,12 @@ Json describe(const ParallelPlan& plan, std::string_view framework) {
               {"dp_replicate", plan.dp_replicate},
               {"zero", number(plan.zero)},
               {"micro_batch", plan.micro_batch},
+              {"micro_batch_group", plan.micro_batch_group},
               {"recompute", to_text(plan.recompute)},
               {"precision", name(plan.precision)},
+              {"offload_optimizer", plan.offload.optimizer},
+              {"offload_parameters", plan.offload.parameters},
+              {"offload_activations", plan.offload.activations},
               {"schedule", schedules()[plan.schedule]->name},
               {"framework", framework}};
 }
@@ -97,6 +101,8 @@ Json describe(const StepReport& report, const Study& study) {
   out["peak_low_bytes"] = report.outlook.low_bytes;
   out["peak_high_bytes"] = report.outlook.high_bytes;
   out["oom_probability"] = report.outlook.oom_probability;
+  out["host_memory_bytes"] = report.host_bytes;
+  out["host_update_s"] = report.time.host_update_s;
   out["stages"] = std::move(stages);
   return out;
 }
@@ -124,11 +130,14 @@ Json describe(const NearestFit& nearest, const Study& study) {
 std::string plan_key(const ParallelPlan& plan, const Study& study) {
   const std::string replicas =
       plan.dp_replicate > 1 ? fmt::format(" replicas{}", plan.dp_replicate) : std::string();
-  return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{}{} mbs{} {} {}",
+  std::string more;
+  if (plan.micro_batch_group > 0) more += fmt::format(" group{}", plan.micro_batch_group);
+  if (plan.offload.any()) more += fmt::format(" offload:{}", to_text(plan.offload));
+  return fmt::format("{} {} tp{} pp{} vpp{} dp{} cp{} ep{} etp{} sp{} zero{}{} mbs{} {} {}{}",
                      study.model().frameworks()[plan.framework].name, name(plan.precision), plan.tp,
                      plan.pp, plan.vpp, plan.dp, plan.cp, plan.ep, plan.etp,
                      plan.sequence_parallel ? 1 : 0, number(plan.zero), replicas, plan.micro_batch,
-                     schedules()[plan.schedule]->name, to_text(plan.recompute));
+                     schedules()[plan.schedule]->name, to_text(plan.recompute), more);
 }
 
 }  // namespace foreplan::scenarios

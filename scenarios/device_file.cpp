@@ -269,7 +269,8 @@ DeviceSpec read_device(const Node& node) {
   }
   node.only({"name", "aliases", "vendor", "architecture", "sm_count", "boost_clock", "peaks",
              "memory", "visible_memory", "memory_bandwidth", "l2_cache", "scale_up",
-             "pcie_bandwidth", "node", "power", "sources", "unconfirmed", "note"});
+             "pcie_bandwidth", "host_bandwidth", "node", "power", "sources", "unconfirmed",
+             "note"});
   spec.name = node.required("name").text();
   if (const auto aliases = node.find("aliases")) spec.aliases = texts(*aliases);
   spec.vendor = node.required("vendor").text();
@@ -281,6 +282,7 @@ DeviceSpec read_device(const Node& node) {
   read_peaks(node, spec);
   read_memory(node, spec);
   spec.pcie_bandwidth = link_rate(node.required("pcie_bandwidth"));
+  if (const auto host = node.find("host_bandwidth")) spec.host_bandwidth = link_rate(*host);
   read_node(node, spec);
   read_scale_up(node, spec);
   spec.power_w = watts(node.required("power"));

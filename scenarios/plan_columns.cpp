@@ -60,6 +60,10 @@ PlanColumns columns_of(std::span<const ScoredPlan> plans, const StepModel& model
     c.ep.push_back(p.ep);
     c.etp.push_back(p.etp);
     c.micro_batch.push_back(p.micro_batch);
+    c.micro_batch_group.push_back(p.micro_batch_group);
+    c.offload_optimizer.push_back(p.offload.optimizer);
+    c.offload_parameters.push_back(p.offload.parameters);
+    c.offload_activations.push_back(p.offload.activations);
     c.dp_replicate.push_back(p.dp_replicate);
     c.zero.push_back(number(p.zero));
     c.recompute.push_back(recompute_code(p.recompute, model));

@@ -13,9 +13,11 @@ namespace foreplan::scenarios {
 /// One value per plan in every column. Four are codes: positions in the lists of PlanNames.
 struct PlanColumns {
   std::vector<std::uint64_t> index;  ///< place in the enumeration
-  std::vector<std::int32_t> gpus, tp, pp, vpp, dp, cp, ep, etp, micro_batch, dp_replicate, zero;
-  std::vector<std::int32_t> recompute, precision, schedule, framework;  ///< codes
-  std::vector<std::uint8_t> sequence_parallel, fits;                    ///< 0 or 1
+  std::vector<std::int32_t> gpus, tp, pp, vpp, dp, cp, ep, etp, micro_batch, micro_batch_group,
+      dp_replicate, zero;
+  std::vector<std::int32_t> recompute, precision, schedule, framework;             ///< codes
+  std::vector<std::uint8_t> sequence_parallel, fits;                               ///< 0 or 1
+  std::vector<double> offload_optimizer, offload_parameters, offload_activations;  ///< shares
   std::vector<double> step_time_s, peak_memory_bytes;
 
   [[nodiscard]] std::size_t size() const { return index.size(); }
@@ -35,8 +37,12 @@ struct PlanColumns {
     column("dp_replicate", c.dp_replicate);
     column("zero", c.zero);
     column("micro_batch", c.micro_batch);
+    column("micro_batch_group", c.micro_batch_group);
     column("recompute", c.recompute);
     column("precision", c.precision);
+    column("offload_optimizer", c.offload_optimizer);
+    column("offload_parameters", c.offload_parameters);
+    column("offload_activations", c.offload_activations);
     column("schedule", c.schedule);
     column("framework", c.framework);
     column("fits", c.fits);

@@ -76,6 +76,10 @@ Json describe_layer(const models::LayerSpec& layer) {
                   {"router_bias", moe->router_bias},
                   {"shared_expert_gate", moe->shared_expert_gate}};
     if (moe->bias) out["moe"]["bias"] = true;
+    if (moe->groups > 1) {
+      out["moe"]["groups"] = moe->groups;
+      out["moe"]["top_groups"] = moe->top_groups;
+    }
   }
   return out;
 }
@@ -196,6 +200,15 @@ Json describe_space(const SearchSpace& space) {
     for (const int replicas : space.dp_replicate)
       out["dp_replicate"].push_back(replicas == kReplicaPerDomain ? Json("auto") : Json(replicas));
   }
+  const SearchSpace unasked;
+  if (space.micro_batch_group != unasked.micro_batch_group)
+    out["micro_batch_group"] = space.micro_batch_group;
+  if (space.offload_optimizer != unasked.offload_optimizer)
+    out["offload_optimizer"] = space.offload_optimizer;
+  if (space.offload_parameters != unasked.offload_parameters)
+    out["offload_parameters"] = space.offload_parameters;
+  if (space.offload_activations != unasked.offload_activations)
+    out["offload_activations"] = space.offload_activations;
   return out;
 }
 

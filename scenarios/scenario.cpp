@@ -32,11 +32,14 @@ void check_keys(const Node& root) {
   };
   section("training", {"sequence_length", "image", "frames", "text_tokens", "global_batch",
                        "hidden_dropout", "attention_dropout", "expert_imbalance"});
-  section("search", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch",
-                     "sequence_parallel", "dp_replicate", "zero", "recompute", "schedule"});
+  section("search",
+          {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel",
+           "dp_replicate", "zero", "recompute", "schedule", "micro_batch_group",
+           "offload_optimizer", "offload_parameters", "offload_activations"});
   section("constraints", {"memory_headroom"});
   section("plan", {"gpus", "tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch", "sequence_parallel",
-                   "dp_replicate", "zero", "recompute", "schedule"});
+                   "dp_replicate", "zero", "recompute", "schedule", "micro_batch_group",
+                   "offload_optimizer", "offload_parameters", "offload_activations"});
 }
 
 /// The positive number of a "4Mi tokens" text; empty, with one mistake recorded, if it is none.
@@ -159,6 +162,10 @@ void read_plan(Layers& layers, const std::string& section, Scenario& scenario) {
   plan.micro_batch = single(space.micro_batch, "micro_batch", 1);
   plan.sequence_parallel = single(space.sequence_parallel, "sequence_parallel", plan.tp > 1);
   plan.dp_replicate = single(space.dp_replicate, "dp_replicate", 1);
+  plan.micro_batch_group = single(space.micro_batch_group, "micro_batch_group", 0);
+  plan.offload = {single(space.offload_optimizer, "offload_optimizer", 0.0),
+                  single(space.offload_parameters, "offload_parameters", 0.0),
+                  single(space.offload_activations, "offload_activations", 0.0)};
   plan.zero = single(space.zero, "zero", scenario.frameworks.front().zero_stages.back());
   plan.recompute = single(space.recompute, "recompute", RecomputePolicy{});
   plan.schedule =

@@ -41,6 +41,14 @@ void read_integers(const Layers& layers, const std::string& path, std::int64_t h
     add_distinct(out, static_cast<int>(item.integer(1, high)));
 }
 
+/// Distinct shares from 0 to 1.
+void read_shares(const Layers& layers, const std::string& path, std::vector<double>& out) {
+  const auto node = layers.find(path);
+  if (!node) return;
+  out.clear();
+  for (const Node& item : values_of(*node)) add_distinct(out, item.number(0, 1));
+}
+
 /// Numbers of replicas, and "auto" for one per scale-up domain.
 void read_replicas(const Layers& layers, const std::string& path, bool one_plan,
                    SearchSpace& space) {
@@ -123,6 +131,10 @@ void read_space(Layers& layers, const std::string& section, Scenario& scenario) 
   read_integers(layers, at("ep"), kMostDegree, space.ep);
   read_integers(layers, at("etp"), kMostDegree, space.etp);
   read_integers(layers, at("micro_batch"), 1'000'000, space.micro_batch);
+  read_integers(layers, at("micro_batch_group"), 1'000'000, space.micro_batch_group);
+  read_shares(layers, at("offload_optimizer"), space.offload_optimizer);
+  read_shares(layers, at("offload_parameters"), space.offload_parameters);
+  read_shares(layers, at("offload_activations"), space.offload_activations);
   if (const auto node = layers.find(at("sequence_parallel"))) {
     space.sequence_parallel.clear();
     for (const Node& item : values_of(*node)) add_distinct(space.sequence_parallel, item.boolean());

@@ -22,7 +22,11 @@ ParallelPlan plan_of(const json& in) {
   in.at("ep").get_to(out.ep);
   in.at("etp").get_to(out.etp);
   in.at("sequence_parallel").get_to(out.sequence_parallel);
-  out.dp_replicate = in.value("dp_replicate", 1);  // plans of older releases have none
+  // Plans of older releases say nothing of these.
+  out.dp_replicate = in.value("dp_replicate", 1);
+  out.micro_batch_group = in.value("micro_batch_group", 0);
+  out.offload = {in.value("offload_optimizer", 0.0), in.value("offload_parameters", 0.0),
+                 in.value("offload_activations", 0.0)};
   out.zero = static_cast<ZeroStage>(in.at("zero").get<int>());
   in.at("micro_batch").get_to(out.micro_batch);
   const std::string recompute = in.at("recompute"), precision = in.at("precision"),

@@ -94,6 +94,8 @@ double distance(const ParallelPlan& a, const ParallelPlan& b) {
   if (a.zero != b.zero) d += 0.5;
   if (a.sequence_parallel != b.sequence_parallel) d += 0.5;
   if (!(a.recompute == b.recompute)) d += 0.5;
+  if (!(a.offload == b.offload)) d += 0.5;
+  if (a.micro_batch_group != b.micro_batch_group) d += 0.5;
   return d;
 }
 

@@ -146,8 +146,26 @@ struct DeepSeekDefaults {
   std::int64_t vocabulary, hidden, ffn, layers, heads, max_positions;
   std::int64_t experts, shared_experts, expert_hidden, dense_layers;
   std::optional<std::int64_t> top_k;
+  std::int64_t groups, top_groups;  ///< 0 = only where `topk_method` asks for groups
   bool router_bias;
 };
+
+/// Node-limited routing: `topk_group` of `n_group` runs of experts are open to a token.
+void read_groups(const ConfigReader& config, const DeepSeekDefaults& defaults, MoeSpec& moe) {
+  if (defaults.groups == 0 && config.text("topk_method", "greedy") != "group_limited_greedy")
+    return;
+  moe.groups = config.count({"n_group"}, std::max<std::int64_t>(1, defaults.groups));
+  moe.top_groups = config.count({"topk_group"}, std::max<std::int64_t>(1, defaults.top_groups));
+  if (!config.sound()) return;
+  if (moe.experts % moe.groups != 0) {
+    config.error({"n_group"},
+                 fmt::format("{} groups do not divide {} experts", moe.groups, moe.experts));
+  } else if (moe.top_groups > moe.groups || moe.experts / moe.groups * moe.top_groups < moe.top_k) {
+    config.error({"topk_group"},
+                 fmt::format("{} of {} groups do not hold the {} experts of a token",
+                             moe.top_groups, moe.groups, moe.top_k));
+  }
+}
 
 AttentionSpec read_latent_attention(const ConfigReader& config, std::int64_t heads) {
   const LatentAttention latent{.q_lora_rank = config.count_or_zero({"q_lora_rank"}, 1536),
@@ -199,6 +217,7 @@ void read_deepseek(const ConfigReader& config, const DeepSeekDefaults& defaults,
                          .activation = dense.ffn->activation,
                          .router_bias = defaults.router_bias};
     check_top_k(config, experts_keys, *sparse.moe);
+    read_groups(config, defaults, *sparse.moe);
   }
   if (!config.sound()) return;
   for (std::int64_t i = 0; i < layers; ++i) {
@@ -221,6 +240,8 @@ void read_deepseek_v2(const ConfigReader& config, ModelSpec& model) {
                  .expert_hidden = 1407,
                  .dense_layers = 0,
                  .top_k = {},
+                 .groups = 0,
+                 .top_groups = 0,
                  .router_bias = false},
                 model);
 }
@@ -238,6 +259,8 @@ void read_deepseek_v3(const ConfigReader& config, ModelSpec& model) {
                  .expert_hidden = 2048,
                  .dense_layers = 3,
                  .top_k = 8,
+                 .groups = 8,
+                 .top_groups = 4,
                  .router_bias = true},
                 model);
   model.mtp_depth =

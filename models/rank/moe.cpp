@@ -1,3 +1,4 @@
+#include "core/hypergeometric.hpp"
 #include "models/rank/feed_forward.hpp"
 #include "models/rank/linear.hpp"
 #include "models/rank/row_operators.hpp"
@@ -57,13 +58,30 @@ class RoutedExperts {
   Bytes states(double rows) const { return sizes_.activations(rows, hidden_); }
   static RowShape rows_of(double rows, std::int64_t cols) { return {std::llround(rows), cols}; }
 
-  /// Ranks that hold at least one of the experts chosen for a token, on average: choices are drawn
-  /// without replacement.
-  double ranks_of_a_token() const {
-    double all_elsewhere = 1;
+  /// Chance that none of a token's choices, drawn without replacement, is among `held` of the
+  /// experts of its groups.
+  double missed(std::int64_t held) const {
+    const std::int64_t open = moe_.experts / moe_.groups * moe_.top_groups;
+    double chance = 1;
     for (std::int64_t i = 0; i < moe_.top_k; ++i) {
-      const auto left = static_cast<double>(moe_.experts - i);
-      all_elsewhere *= std::max(0.0, left - static_cast<double>(local_)) / left;
+      const auto left = static_cast<double>(open - i);
+      chance *= std::max(0.0, left - static_cast<double>(held)) / left;
+    }
+    return chance;
+  }
+
+  /// Ranks that hold at least one of the experts chosen for a token, on average.
+  double ranks_of_a_token() const {
+    if (moe_.groups == 1) return shape_.ep * (1 - missed(local_));
+    // A rank holds part of one group, or several whole ones of which the token chose some.
+    const std::int64_t group = moe_.experts / moe_.groups;
+    const std::int64_t here = std::max<std::int64_t>(1, local_ / group);
+    double all_elsewhere = 0;
+    for (std::int64_t chosen = 0; chosen <= std::min(here, moe_.top_groups); ++chosen) {
+      all_elsewhere +=
+          hypergeometric(static_cast<double>(moe_.groups), static_cast<double>(here),
+                         static_cast<double>(moe_.top_groups), static_cast<double>(chosen)) *
+          missed(chosen * std::min(local_, group));
     }
     return shape_.ep * (1 - all_elsewhere);
   }
@@ -132,7 +150,8 @@ class RoutedExperts {
     const bool by_rank = shape_.dispatcher == TokenDispatcher::by_rank;
     builder_.exposed(pass, Part::permute,
                      {CollectiveKind::all_to_all, ParallelGroup::ep, states(sent_),
-                      by_rank ? static_cast<int>(moe_.top_k) : 0, copies_});
+                      by_rank ? static_cast<int>(moe_.top_k) : 0, copies_,
+                      static_cast<int>(moe_.groups), static_cast<int>(moe_.top_groups)});
   }
 
   /// Counts, tokens and probabilities go to the experts' ranks; the gradients of tokens and

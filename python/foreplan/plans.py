@@ -40,6 +40,14 @@ class Plan(Record):
     dp_replicate: int = 1
     """copies of what ``zero`` shares out (HSDP, optimizer instances), 1: shared out over all data parallel ranks; stored
     plans of older releases do not say it"""
+    micro_batch_group: int = 0
+    """micro-batches that an interleaved schedule deals to a model chunk at a time, 0: as many as stages"""
+    offload_optimizer: float = 0
+    """share of the optimizer state in host memory"""
+    offload_parameters: float = 0
+    """share of the sharded parameters in host memory"""
+    offload_activations: float = 0
+    """share of the layers whose activations are in host memory"""
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,10 @@ class Report(Timing):
     """ends of the 90 % interval of the peak"""
     oom_probability: float
     """chance of running out of memory"""
+    host_memory_bytes: float = 0
+    """offloaded, on the fullest node"""
+    host_update_s: float = 0
+    """of the step, the update on the host beyond the device's own"""
     stages: tuple[Stage, ...]
 
     def row(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Union
 from . import _native
 
 Degrees = Union[int, Sequence[int]]
+Shares = Union[float, Sequence[float]]
 Replicas = Union[int, str, Sequence[Union[int, str]]]
 Names = Union[str, Sequence[str]]
 Flags = Union[bool, Sequence[bool]]
@@ -67,6 +68,10 @@ class Scenario:
         dp_replicate: Replicas | None = None,
         zero: Degrees | None = None,
         recompute: Names | None = None,
+        micro_batch_group: Degrees | None = None,
+        offload_optimizer: Shares | None = None,
+        offload_parameters: Shares | None = None,
+        offload_activations: Shares | None = None,
         schedule: Names | None = None,
         headroom: str | None = None,
         objective: str | None = None,

@@ -79,7 +79,8 @@ class ScoredPlans(Mapping[str, NDArray[Any]]):
     """Every scored plan of a space as NumPy columns, by place in the enumeration.
 
     ``index``, ``gpus``, ``tp``, ``pp``, ``vpp``, ``dp``, ``cp``, ``ep``, ``etp``, ``sequence_parallel``,
-    ``dp_replicate``, ``zero``, ``micro_batch``, ``recompute``, ``precision``, ``schedule``, ``framework`` (texts), ``fits`` (within the memory
+    ``dp_replicate``, ``zero``, ``micro_batch``, ``micro_batch_group``, ``offload_optimizer``, ``offload_parameters``,
+    ``offload_activations``, ``recompute``, ``precision``, ``schedule``, ``framework`` (texts), ``fits`` (within the memory
     limit), ``step_time_s``, ``peak_memory_bytes``. The arrays cannot be written to.
     """
 

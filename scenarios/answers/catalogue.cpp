@@ -181,7 +181,7 @@ Json describe(const ClusterSpec& c) {
            {"devices", c.devices()}};
   out.update(describe(c.topology));
   out["host_memory_per_node_bytes"] = c.host_memory_per_node.value;
-  out["pcie_bandwidth_bytes_per_s"] = c.pcie_bandwidth.value;
+  out["pcie_bandwidth_bytes_per_s"] = c.host_bandwidth.value;
   out["note"] = c.note;
   return out;
 }

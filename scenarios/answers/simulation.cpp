@@ -13,9 +13,10 @@ Result<Simulation> simulate(const Study& study, const ParallelPlan& plan) {
   if (std::string why = obstacle(plan, study.scenario()); !why.empty()) {
     return fail(std::move(why), study.scenario().plan_place);
   }
-  Simulation answer{study.model().explain(plan), 0, {}};
+  Simulation answer{study.model().explain(plan), 0, 0, {}};
   answer.excess_bytes =
       answer.report.memory.device_total() - memory_limit(study.model(), study.search_options(0));
+  answer.host_excess_bytes = answer.report.host_bytes - study.model().host_bytes();
   if (!answer.fits()) answer.nearest = nearest_fit(study, plan, 0);
   return answer;
 }

@@ -12,8 +12,9 @@ namespace foreplan::scenarios {
 struct Simulation {
   simulator::StepReport report;
   double excess_bytes = 0;            ///< beyond what may be used; at most 0 = fits
+  double host_excess_bytes = 0;       ///< the same of a node's host memory
   std::optional<NearestFit> nearest;  ///< looked for only where the plan does not fit
-  [[nodiscard]] bool fits() const { return excess_bytes <= 0; }
+  [[nodiscard]] bool fits() const { return excess_bytes <= 0 && host_excess_bytes <= 0; }
 };
 
 /// Simulates a plan. One that breaks a rule of the model, batch or framework was asked for wrongly:

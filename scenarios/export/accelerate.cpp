@@ -89,11 +89,12 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
       "rdzv_backend: static\nsame_network: true\nuse_cpu: false\n{}"
       "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
-      "  fsdp_offload_params: false\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
+      "{}  fsdp_offload_params: {}\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
       "  fsdp_cpu_ram_efficient_loading: false\n{}",
       heading(plan, scenario), machines, plan.world_size(), precision_text(plan.precision),
       plan.zero == ZeroStage::parameters, plan.recompute.granularity == RecomputeGranularity::full,
-      parallelism_text(plan, traits));
+      plan.offload.activations > 0 ? "  fsdp_activation_checkpointing_offload: true\n" : "",
+      plan.offload.parameters > 0, parallelism_text(plan, traits));
   const std::int64_t steps =
       scenario.training.global_batch / (std::int64_t{plan.micro_batch} * plan.dp);
   out.remarks = {fmt::format(

@@ -40,10 +40,17 @@ void refuse(const ParallelPlan& plan, const Scenario& scenario, Refusals& refusa
 }
 
 Json zero_section(const ParallelPlan& plan, const FrameworkTraits& traits) {
-  return Json{{"stage", number(plan.zero)},
-              {"overlap_comm", traits.overlap_grad_reduce},
-              {"contiguous_gradients", true},
-              {"reduce_scatter", true}};
+  Json zero{{"stage", number(plan.zero)},
+            {"overlap_comm", traits.overlap_grad_reduce},
+            {"contiguous_gradients", true},
+            {"reduce_scatter", true}};
+  if (plan.offload.optimizer > 0) {
+    zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
+    if (plan.offload.optimizer < 1) zero["offload_optimizer"]["ratio"] = plan.offload.optimizer;
+  }
+  if (plan.offload.parameters > 0)
+    zero["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
+  return zero;
 }
 
 Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
@@ -61,6 +68,7 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
   out["fp16"] = {{"enabled", plan.precision == Precision::fp16}};
   if (plan.precision != Precision::fp32 && traits.states.gradient_bytes > 2)
     out["data_types"] = {{"grad_accum_dtype", "fp32"}};
+  if (plan.offload.activations > 0) out["activation_checkpointing"] = {{"cpu_checkpointing", true}};
   if (plan.tp > 1) out["tensor_parallel"] = {{"autotp_size", plan.tp}};
   if (plan.cp > 1) out["sequence_parallel_size"] = plan.cp;
   if (plan.ep > 1) {
@@ -77,6 +85,10 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
     config.remarks.emplace_back(
         "the program turns recomputation on (gradient_checkpointing_enable(), or the Trainer's "
         "--gradient_checkpointing)");
+  }
+  if (plan.offload.activations > 0) {
+    config.remarks.emplace_back(
+        "checkpoints go to host memory where the program recomputes with deepspeed.checkpointing");
   }
   if (plan.cp > 1) {
     config.remarks.emplace_back(

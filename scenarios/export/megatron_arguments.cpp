@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace foreplan::scenarios {
 namespace {
@@ -116,6 +117,10 @@ void add_degrees(const ParallelPlan& plan, const Scenario& s, MegatronArguments&
   } else if (plan.vpp > 1) {
     out.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", plan.vpp));
   }
+  if (plan.micro_batch_group > 0) {
+    out.push_back(fmt::format("--microbatch-group-size-per-virtual-pipeline-stage {}",
+                              plan.micro_batch_group));
+  }
   if (plan.cp > 1) out.push_back(fmt::format("--context-parallel-size {}", plan.cp));
   if (plan.ep > 1) out.push_back(fmt::format("--expert-model-parallel-size {}", plan.ep));
   // Left out, it is the tensor parallel size, with or without expert parallelism.
@@ -125,7 +130,27 @@ void add_degrees(const ParallelPlan& plan, const Scenario& s, MegatronArguments&
   if (plan.sequence_parallel) out.emplace_back("--sequence-parallel");
 }
 
+void add_offload(const ParallelPlan& plan, const Scenario& s, MegatronArguments& out) {
+  if (plan.offload.optimizer > 0) {
+    out.insert(out.end(), {"--optimizer-cpu-offload",
+                           fmt::format("--optimizer-offload-fraction {}", plan.offload.optimizer),
+                           "--use-precision-aware-optimizer"});
+    if (s.frameworks[plan.framework].offload.overlaps_update)
+      out.emplace_back("--overlap-cpu-optimizer-d2h-h2d");
+  }
+  if (const int layers = offloaded_layers(plan, s.model); layers > 0) {
+    out.emplace_back("--cpu-offloading");
+    out.push_back(fmt::format("--cpu-offloading-num-layers {}", layers));
+  }
+}
+
 }  // namespace
+
+int offloaded_layers(const ParallelPlan& plan, const models::ModelSpec& model) {
+  if (plan.offload.activations == 0) return 0;
+  const auto layers = std::lround(plan.offload.activations * model.layer_count());
+  return std::max(1, static_cast<int>(layers));
+}
 
 std::string megatron_layout(const ParallelPlan& plan, const Scenario& scenario) {
   const int layers = scenario.model.layer_count(), chunks = plan.pp * plan.vpp;
@@ -165,6 +190,7 @@ MegatronArguments megatron_plan_arguments(const ParallelPlan& plan, const Scenar
   out.push_back(fmt::format("--seq-length {}", s.training.sequence_length));
   add_precision(plan.precision, out);
   add_recompute(plan, s, out, refusals);
+  add_offload(plan, s, out);
   return out;
 }
 

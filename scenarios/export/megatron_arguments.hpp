@@ -37,4 +37,8 @@ struct MegatronLayers {
 };
 [[nodiscard]] MegatronLayers megatron_layers(const Scenario& scenario, Refusals& refusals);
 
+/// Layers of the whole model whose activations the plan offloads.
+[[nodiscard]] int offloaded_layers(const simulator::ParallelPlan& plan,
+                                   const models::ModelSpec& model);
+
 }  // namespace foreplan::scenarios

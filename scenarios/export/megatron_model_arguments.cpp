@@ -107,6 +107,10 @@ void add_experts(const MegatronLayers& layers, MegatronArguments& out) {
   out.push_back(fmt::format("--moe-ffn-hidden-size {}", moe.expert_hidden));
   if (moe.shared_hidden > 0)
     out.push_back(fmt::format("--moe-shared-expert-intermediate-size {}", moe.shared_hidden));
+  if (moe.groups > 1) {
+    out.push_back(fmt::format("--moe-router-num-groups {}", moe.groups));
+    out.push_back(fmt::format("--moe-router-group-topk {}", moe.top_groups));
+  }
   if (moe.shared_expert_gate) out.emplace_back("--moe-shared-expert-gate");
   if (!layers.moe_frequency.empty())
     out.push_back(fmt::format("--moe-layer-freq \"{}\"", layers.moe_frequency));

@@ -63,6 +63,8 @@ void add_experts(const MegatronLayers& layers, const models::ModelSpec& spec, Se
   model.add("num_moe_experts", moe.experts);
   model.add("moe_router_topk", moe.top_k);
   model.add("moe_ffn_hidden_size", moe.expert_hidden);
+  model.add_or_null("moe_router_num_groups", moe.groups > 1, moe.groups);
+  model.add_or_null("moe_router_group_topk", moe.groups > 1, moe.top_groups);
   model.add_or_null("moe_shared_expert_intermediate_size", moe.shared_hidden > 0,
                     moe.shared_hidden);
   model.add("moe_shared_expert_overlap", false);
@@ -173,6 +175,8 @@ void add_degrees(const ParallelPlan& plan, const Scenario& scenario, Section& mo
   model.add("sequence_parallel", plan.sequence_parallel);
   model.add("pipeline_model_parallel_size", plan.pp);
   model.add_or_null("virtual_pipeline_model_parallel_size", plan.vpp > 1, plan.vpp);
+  model.add_or_null("microbatch_group_size_per_vp_stage", plan.micro_batch_group > 0,
+                    plan.micro_batch_group);
   const std::string layout = megatron_layout(plan, scenario);
   model.add_or_null("pipeline_model_parallel_layout", !layout.empty(),
                     fmt::format("\"{}\"", layout));
@@ -268,10 +272,16 @@ std::string ddp_text(const ParallelPlan& plan, const Scenario& scenario) {
 }
 
 /// The states that the plan was priced with: an fp32 master copy and fp32 moments.
-std::string optimizer_text(const ParallelPlan& plan) {
+std::string optimizer_text(const ParallelPlan& plan, const FrameworkTraits& traits) {
+  const bool offloads = plan.offload.optimizer > 0;
   Section optimizer("optimizer");
   optimizer.add("use_distributed_optimizer", plan.zero != ZeroStage::replicated);
-  optimizer.add("use_precision_aware_optimizer", false);
+  optimizer.add("use_precision_aware_optimizer", offloads);
+  optimizer.add("optimizer_cpu_offload", offloads);
+  if (offloads) {
+    optimizer.add("optimizer_offload_fraction", plan.offload.optimizer);
+    optimizer.add("overlap_cpu_optimizer_d2h_h2d", traits.offload.overlaps_update);
+  }
   for (const std::string_view kept :
        {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"}) {
     optimizer.add(kept, "torch.float32");
@@ -290,6 +300,9 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
   add_model(scenario, told, model);
   add_degrees(plan, scenario, model);
   add_recompute(plan.recompute, model);
+  const int offloaded = offloaded_layers(plan, scenario.model);
+  model.add("cpu_offloading", offloaded > 0);
+  if (offloaded > 0) model.add("cpu_offloading_num_layers", offloaded);
   add_loss(traits.loss, model);
   const std::string precision =
       precision_text(plan.precision, traits.states.gradient_bytes > 2, told);
@@ -304,7 +317,7 @@ Result<LaunchConfig> write(const ParallelPlan& plan, const Scenario& scenario) {
       "# Overrides of the recipe of the model's family: run_recipe.py --recipe ... --config_file "
       "THIS\n{}{}{}{}{}{}comm_overlap: null\n",
       heading(plan, scenario), model.text(), train.text(), dataset.text(), ddp_text(plan, scenario),
-      optimizer_text(plan), precision);
+      optimizer_text(plan, traits), precision);
   if (traits.name == "megatron-fsdp") out.text += "checkpoint:\n  ckpt_format: fsdp_dtensor\n";
   out.remarks = {
       "it overrides a recipe of the same family, which brings activation function, rotary base, "

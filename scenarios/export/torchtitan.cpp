@@ -129,6 +129,7 @@ class TorchtitanWriter {
     add("training", "seq_len", scenario_.training.sequence_length);
     add("training", "mixed_precision_param",
         plan_.precision == Precision::fp32 ? "float32" : "bfloat16");
+    if (plan_.offload.parameters > 0) add("training", "enable_cpu_offload", std::string("true"));
   }
 
   void add_parallelism() {

@@ -29,12 +29,12 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"fp8_config.backend", read, ""},
     {"fp8_config.enable_fsdp_float8_all_gather", ignored, "parameters are gathered in FP8"},
     {"fsdp_config.fsdp_activation_checkpointing", read, ""},
-    {"fsdp_config.fsdp_activation_checkpointing_offload", ignored, "checkpoints in host memory"},
+    {"fsdp_config.fsdp_activation_checkpointing_offload", read, ""},
     {"fsdp_config.fsdp_auto_wrap_policy", read, ""},
     {"fsdp_config.fsdp_backward_prefetch", ignored, "what is gathered ahead in backward"},
     {"fsdp_config.fsdp_cpu_ram_efficient_loading", neutral, ""},
     {"fsdp_config.fsdp_forward_prefetch", ignored, "what is gathered ahead in forward"},
-    {"fsdp_config.fsdp_offload_params", ignored, "parameters and optimizer state in host memory"},
+    {"fsdp_config.fsdp_offload_params", read, ""},
     {"fsdp_config.fsdp_reshard_after_forward", read, ""},
     {"fsdp_config.fsdp_sharding_strategy", read, ""},
     {"fsdp_config.fsdp_state_dict_type", neutral, ""},
@@ -169,6 +169,17 @@ class AccelerateReader {
     if (index >= 3) job_.plan.dp_replicate = number_setting(root_, "num_machines", 1);
   }
 
+  void read_offload() {
+    simulator::Offload& offload = job_.plan.offload;
+    if (flag_setting(root_, "fsdp_config.fsdp_offload_params", false))
+      offload.optimizer = offload.parameters = 1;
+    constexpr std::string_view kCheckpoints = "fsdp_config.fsdp_activation_checkpointing_offload";
+    if (!flag_setting(root_, kCheckpoints, false)) return;
+    offload.activations = 1;
+    if (job_.plan.recompute.granularity != simulator::RecomputeGranularity::full)
+      open_.error("requires fsdp_activation_checkpointing", place(kCheckpoints));
+  }
+
   void read_precision() {
     Precision& precision = job_.plan.precision;
     const std::string name = text("mixed_precision", "no");
@@ -202,6 +213,7 @@ class AccelerateReader {
     if (flag_setting(root_, "fsdp_config.fsdp_activation_checkpointing", false)) {
       job_.plan.recompute.granularity = simulator::RecomputeGranularity::full;
     }
+    read_offload();
     job_.plan.schedule = static_cast<std::uint8_t>(simulator::default_schedule(1));
   }
 

@@ -53,6 +53,7 @@ class DeepspeedReader {
     read_mics();
     read_batch();
     read_rest();
+    read_offload();
     return std::move(job_);
   }
 
@@ -210,6 +211,29 @@ class DeepspeedReader {
           "(--recompute full)");
     }
     job_.plan.schedule = static_cast<std::uint8_t>(simulator::default_schedule(1));
+  }
+
+  /// Whether `what` is kept off the device. NVMe is beyond host memory and slower.
+  bool is_offloaded(std::string_view what, std::string_view older) {
+    if (flag_setting(config_, fmt::format("zero_optimization.{}", older), false)) return true;
+    const std::string key = fmt::format("zero_optimization.{}.device", what);
+    const std::string device = text_setting(config_, key, "none");
+    if (device == "nvme") open_.error("nvme is not modelled; known: none, cpu", place(key));
+    return device == "cpu";
+  }
+
+  void read_offload() {
+    simulator::Offload& offload = job_.plan.offload;
+    if (is_offloaded("offload_optimizer", "cpu_offload")) {
+      const auto ratio = setting(config_, "zero_optimization.offload_optimizer.ratio");
+      offload.optimizer = ratio ? ratio->number(0, 1) : 1;
+    }
+    if (is_offloaded("offload_param", "cpu_offload_params")) offload.parameters = 1;
+    const bool checkpoints =
+        flag_setting(config_, "activation_checkpointing.cpu_checkpointing", false);
+    if (checkpoints && job_.plan.recompute.granularity == simulator::RecomputeGranularity::full) {
+      offload.activations = 1;
+    }
   }
 
   Node config_;

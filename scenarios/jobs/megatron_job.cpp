@@ -82,6 +82,7 @@ class JobReader {
     read_degrees();
     read_training();
     read_recompute();
+    read_offload();
     read_precision();
     if (!arguments_.errors().empty()) return fail(arguments_.errors());
     return std::move(job_);
@@ -176,6 +177,8 @@ class JobReader {
     plan.sequence_parallel = plan.tp > 1 && arguments_.has("sequence-parallel");
     plan.vpp = chunks_of(arguments_, plan.pp, job_.model.layer_count());
     plan.schedule = static_cast<std::uint8_t>(simulator::default_schedule(plan.vpp));
+    constexpr std::string_view kGroup = "microbatch-group-size-per-virtual-pipeline-stage";
+    if (plan.vpp > 1 && arguments_.has(kGroup)) plan.micro_batch_group = degree(kGroup);
     const std::int64_t ranks = std::int64_t{plan.tp} * plan.pp * plan.cp;
     if (ranks > devices_ || devices_ % ranks != 0) {
       arguments_.error("tensor-model-parallel-size",
@@ -272,6 +275,17 @@ class JobReader {
     auto policy = simulator::parse_recompute(text);
     if (!policy) return arguments_.error(argument, std::move(policy.error().front().message));
     job_.plan.recompute = *policy;
+  }
+
+  void read_offload() {
+    simulator::Offload& offload = job_.plan.offload;
+    if (arguments_.has("optimizer-cpu-offload"))
+      offload.optimizer = arguments_.number("optimizer-offload-fraction", 0, 1, 1);
+    job_.framework.offload.overlaps_update = arguments_.has("overlap-cpu-optimizer-d2h-h2d");
+    if (!arguments_.has("cpu-offloading")) return;
+    const int all = job_.model.layer_count();
+    const int layers = degree("cpu-offloading-num-layers", all);
+    if (all > 0) offload.activations = std::min(1.0, static_cast<double>(layers) / all);
   }
 
   void read_precision() {

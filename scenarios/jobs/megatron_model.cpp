@@ -82,6 +82,21 @@ AttentionSpec attention_of(ArgumentReader& arguments, std::int64_t hidden) {
   return attention;
 }
 
+/// Group-limited routing (core/transformer/moe/moe_utils.py, group_limited_topk).
+void read_groups(ArgumentReader& arguments, models::MoeSpec& moe) {
+  if (!arguments.has("moe-router-num-groups")) return;
+  moe.groups = arguments.count("moe-router-num-groups", 1);
+  moe.top_groups = arguments.count("moe-router-group-topk", 1);
+  if (moe.experts % moe.groups != 0) {
+    arguments.error("moe-router-num-groups",
+                    fmt::format("{} groups do not divide {} experts", moe.groups, moe.experts));
+  } else if (moe.top_groups > moe.groups || moe.experts / moe.groups * moe.top_groups < moe.top_k) {
+    arguments.error("moe-router-group-topk",
+                    fmt::format("{} of {} groups do not hold the {} experts of a token",
+                                moe.top_groups, moe.groups, moe.top_k));
+  }
+}
+
 models::MoeSpec experts_of(ArgumentReader& arguments, std::int64_t ffn, ActivationKind activation) {
   models::MoeSpec moe;
   moe.experts = arguments.count("num-experts", 1);
@@ -91,6 +106,7 @@ models::MoeSpec experts_of(ArgumentReader& arguments, std::int64_t ffn, Activati
   moe.activation = activation;
   moe.router_bias = arguments.has("moe-router-enable-expert-bias");
   moe.shared_expert_gate = arguments.has("moe-shared-expert-gate");
+  read_groups(arguments, moe);
   if (moe.top_k > moe.experts) {
     arguments.error("moe-router-topk",
                     fmt::format("{} of {} experts cannot be chosen", moe.top_k, moe.experts));

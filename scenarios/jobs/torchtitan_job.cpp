@@ -139,6 +139,8 @@ class TorchtitanReader {
     }
     const bool keeps = reshard == "never" || (reshard == "default" && plan.pp > 1);
     plan.zero = keeps ? ZeroStage::gradients : ZeroStage::parameters;
+    if (flag_setting(root_, "training.enable_cpu_offload", false))
+      plan.offload.optimizer = plan.offload.parameters = 1;
   }
 
   /// Without expert parallelism the tensor-parallel ranks share out the experts.

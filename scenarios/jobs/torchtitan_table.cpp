@@ -88,7 +88,7 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"training.dataset", neutral, ""},
     {"training.dataset_path", neutral, ""},
     {"training.dtype", read, ""},
-    {"training.enable_cpu_offload", ignored, "parameters and optimizer state in host memory"},
+    {"training.enable_cpu_offload", read, ""},
     {"training.gc_debug", neutral, ""},
     {"training.gc_freq", neutral, ""},
     {"training.global_batch_size", read, ""},

@@ -39,9 +39,12 @@ function planSection() {
   }
   byId("plan-text").textContent = b.text;
   const words = {gpus: "GPUs", tp: "TP", pp: "PP", vpp: "VPP", dp: "DP", cp: "CP", ep: "EP", etp: "ETP", zero: "ZeRO",
-    dp_replicate: "replicas", micro_batch: "micro-batch", sequence_parallel: "SP"};
+    dp_replicate: "replicas", micro_batch: "micro-batch", sequence_parallel: "SP", micro_batch_group: "group",
+    offload_optimizer: "offloaded optimizer", offload_parameters: "offloaded parameters",
+    offload_activations: "offloaded activations"};
   for (const [name, value] of Object.entries(plan)) {
     if (["vpp", "cp", "ep", "etp", "dp_replicate"].includes(name) && value === 1) continue;
+    if ((name === "micro_batch_group" || name.startsWith("offload_")) && value === 0) continue;
     const item = put(byId("degrees"), "li", {}, `${words[name] ?? name} `);
     put(item, "b", {}, value === true ? "yes" : value === false ? "no" : String(value));
   }

@@ -72,9 +72,9 @@ class PlanTable {
     Json row = Json::array(
         {label, step_time_s, peak_bytes, rank ? Json(*rank) : Json(nullptr), on_front ? 1 : 0});
     for (const std::string_view field : kFields) {
-      // Stored plans of older releases have no replicas.
-      const bool older = field == "dp_replicate" && !plan.contains("dp_replicate");
-      row.push_back(older ? Json(1) : plan.at(std::string(field)));
+      // Stored plans of older releases have no replicas, groups and offload.
+      const bool older = !plan.contains(std::string(field));
+      row.push_back(older ? Json(field == "dp_replicate" ? 1 : 0) : plan.at(std::string(field)));
     }
     rows_.push_back(std::move(row));
   }
@@ -85,10 +85,26 @@ class PlanTable {
   }
 
  private:
-  static constexpr std::array<std::string_view, 16> kFields = {
-      "gpus",      "tp",        "pp",           "vpp",      "dp",          "cp",
-      "ep",        "etp",       "dp_replicate", "zero",     "micro_batch", "sequence_parallel",
-      "recompute", "precision", "schedule",     "framework"};
+  static constexpr std::array<std::string_view, 20> kFields = {"gpus",
+                                                               "tp",
+                                                               "pp",
+                                                               "vpp",
+                                                               "dp",
+                                                               "cp",
+                                                               "ep",
+                                                               "etp",
+                                                               "dp_replicate",
+                                                               "zero",
+                                                               "micro_batch",
+                                                               "micro_batch_group",
+                                                               "sequence_parallel",
+                                                               "offload_optimizer",
+                                                               "offload_parameters",
+                                                               "offload_activations",
+                                                               "recompute",
+                                                               "precision",
+                                                               "schedule",
+                                                               "framework"};
   Json rows_ = Json::array();
 };
 

@@ -23,7 +23,9 @@ function planScatter(plans) {
 
   function makeFilters() {
     const words = {gpus: "GPUs", tp: "TP", pp: "PP", vpp: "VPP", dp: "DP", cp: "CP", ep: "EP", etp: "ETP",
-      dp_replicate: "replicas", zero: "ZeRO stage", micro_batch: "micro-batch", sequence_parallel: "sequence parallel"};
+      dp_replicate: "replicas", zero: "ZeRO stage", micro_batch: "micro-batch", sequence_parallel: "sequence parallel",
+      micro_batch_group: "micro-batch group", offload_optimizer: "offloaded optimizer",
+      offload_parameters: "offloaded parameters", offload_activations: "offloaded activations"};
     for (const name of plans.columns.slice(plans.columns.indexOf("gpus"))) {
       const values = [...new Set(plans.rows.map((row) => value(row, name)))];
       if (values.length < 2) continue;

@@ -67,7 +67,16 @@ OptionList options_of(const Json& question) {
       std::pair{"--schedule", "schedule"},
   };
   for (const auto& [flag, key] : kLists) out.add(flag, search.at(key));
-  if (search.contains("dp_replicate")) out.add("--dp-replicate", search.at("dp_replicate"));
+  constexpr std::array kUnasked = {
+      std::pair{"--dp-replicate", "dp_replicate"},
+      std::pair{"--micro-batch-group", "micro_batch_group"},
+      std::pair{"--offload-optimizer", "offload_optimizer"},
+      std::pair{"--offload-parameters", "offload_parameters"},
+      std::pair{"--offload-activations", "offload_activations"},
+  };
+  for (const auto& [flag, key] : kUnasked) {
+    if (search.contains(key)) out.add(flag, search.at(key));
+  }
   // Every depth of full recomputation is what no list can say: the default.
   if (!search.at("every_full_depth").get<bool>()) out.add("--recompute", search.at("recompute"));
   out.add("--headroom", percent(question.at("memory_headroom_fraction")));

@@ -84,9 +84,6 @@ std::string unfit(RunRow& row) {
   if (row.count("completeness", 1) < kLeastCompleteness) return "too little is known of it";
   const std::string_view mode = row.text("mode"), outcome = row.text("outcome");
   if (mode != "train" && mode != "finetune") return fmt::format("{}, not a training step", mode);
-  const std::string_view offload = row.text("offload");
-  if (!offload.empty() && offload != "none")
-    return fmt::format("offload of {} is not modelled", offload);
   const std::string_view remark = row.text("unit");
   for (const std::string_view other : {"reference model", "on top"}) {
     if (remark.find(other) != std::string_view::npos)
@@ -208,6 +205,7 @@ class CaseReader {
       plan.recompute = *recompute;
     }
     plan.sequence_parallel = plan.tp > 1;
+    read_offload(plan, traits.offload);
     Scenario& s = run_.scenario;
     s.training.hidden_dropout = s.training.attention_dropout = traits.dropout;
     s.frameworks = {std::move(traits)};
@@ -215,6 +213,16 @@ class CaseReader {
     s.space.precision = {plan.precision};
     s.plan = plan;
     return {};
+  }
+
+  /// "optimizer", "param" or both. FSDP offloads them together.
+  void read_offload(ParallelPlan& plan, const simulator::OffloadTraits& traits) {
+    const std::string_view offload = row_.text("offload");
+    const bool parameters = offload.find("param") != std::string_view::npos;
+    const bool optimizer = offload.find("optimizer") != std::string_view::npos;
+    const bool together = traits.parameters == simulator::ParameterOffload::with_optimizer;
+    if (parameters || (together && optimizer)) plan.offload.parameters = 1;
+    if (optimizer || (together && parameters)) plan.offload.optimizer = 1;
   }
 
   RunRow& row_;

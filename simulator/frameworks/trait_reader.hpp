@@ -3,6 +3,7 @@
 
 #include "core/document.hpp"
 #include "simulator/frameworks/memory_traits.hpp"
+#include "simulator/frameworks/offload_traits.hpp"
 
 #include <optional>
 #include <string_view>
@@ -33,5 +34,6 @@ class TraitReader {
 };
 
 [[nodiscard]] MemoryTraits read_memory_traits(const TraitReader& read);
+[[nodiscard]] OffloadTraits read_offload_traits(const TraitReader& read);
 
 }  // namespace foreplan::simulator

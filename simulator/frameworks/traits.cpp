@@ -218,7 +218,18 @@ void check_keys(const Node& root) {
              "runs_before",
              "scatter_gather_transfers",
              "post_validates_optimizer",
-             "hidden_cost_fraction"});
+             "hidden_cost_fraction",
+             "offload_optimizer",
+             "offload_optimizer_from",
+             "offload_share_from",
+             "offload_parameters",
+             "offload_parameters_from",
+             "offload_activations",
+             "offload_gradients_follow",
+             "offload_last_gradient_bytes",
+             "offload_overlaps_passes",
+             "offload_overlaps_activations",
+             "offload_overlaps_update"});
 }
 
 /// A file and those that it is based on, nearest first.
@@ -266,6 +277,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
   read_states(reader, traits);
   read_kernels(reader, traits);
   traits.memory = read_memory_traits(reader);
+  traits.offload = read_offload_traits(reader);
   read_parallelism(reader, traits);
   read_overlap(reader, traits);
   if (traits.zero_stages.empty()) root.error("zero_stages: at least one stage is needed");
@@ -339,6 +351,8 @@ bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
       (plan.zero == ZeroStage::replicated || traits.replica_reduction == ReplicaReduction::none)) {
     return true;
   }
+  if (plan.offload.any() && !offload_refusal(traits.name, traits.offload, plan, model).empty())
+    return true;
   return std::find(traits.zero_stages.begin(), traits.zero_stages.end(), plan.zero) ==
          traits.zero_stages.end();
 }
@@ -370,6 +384,10 @@ std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan,
   if (plan.dp_replicate > 1 && plan.zero == ZeroStage::replicated) {
     return "dp_replicate: ZeRO-0 shares nothing out, every rank is a replica (Megatron core: "
            "Partial DistOpt cannot be used without DistOpt)";
+  }
+  if (plan.offload.any()) {
+    if (auto why = offload_refusal(traits.name, traits.offload, plan, model); !why.empty())
+      return why;
   }
   std::string allowed;
   for (const ZeroStage stage : traits.zero_stages) {

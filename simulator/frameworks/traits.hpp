@@ -5,6 +5,7 @@
 #include "models/rank_graph.hpp"
 #include "simulator/cost/conditions.hpp"
 #include "simulator/frameworks/memory_traits.hpp"
+#include "simulator/frameworks/offload_traits.hpp"
 #include "simulator/memory/constants.hpp"
 #include "simulator/memory/state_memory.hpp"
 #include "simulator/plan/parallel_plan.hpp"
@@ -41,6 +42,7 @@ struct FrameworkTraits {
 
   StateRules states;
   MemoryTraits memory;
+  OffloadTraits offload;
   models::AttentionKernel attention = models::AttentionKernel::fused;
   AttentionGeneration attention_generation = AttentionGeneration::current;
   models::ElementwiseKernels elementwise = models::ElementwiseKernels::fused;

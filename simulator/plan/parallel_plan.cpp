@@ -115,6 +115,19 @@ Result<RecomputePolicy> parse_recompute(std::string_view text, Place place) {
   return policy;
 }
 
+std::string to_text(const Offload& offload) {
+  std::string text;
+  const auto add = [&](std::string_view what, double share) {
+    if (share <= 0) return;
+    text += fmt::format("{}{}", text.empty() ? "" : "+", what);
+    if (share < 1) text += fmt::format("={}", share);
+  };
+  add("optimizer", offload.optimizer);
+  add("parameters", offload.parameters);
+  add("activations", offload.activations);
+  return text.empty() ? "none" : text;
+}
+
 std::string to_text(const ParallelPlan& plan) {
   std::string text = fmt::format("TP{} PP{}", plan.tp, plan.pp);
   if (plan.vpp > 1) text += fmt::format(" VPP{}", plan.vpp);
@@ -123,10 +136,12 @@ std::string to_text(const ParallelPlan& plan) {
   if (plan.ep > 1) text += fmt::format(" EP{}", plan.ep);
   if (plan.etp > 1) text += fmt::format(" ETP{}", plan.etp);
   text += fmt::format(" MBS{}", plan.micro_batch);
+  if (plan.micro_batch_group > 0) text += fmt::format(" group={}", plan.micro_batch_group);
   if (plan.sequence_parallel) text += " SP";
   text += fmt::format(" ZeRO-{}", number(plan.zero));
   if (plan.dp_replicate > 1) text += fmt::format(" replicas={}", plan.dp_replicate);
   text += fmt::format(" recompute={} {}", to_text(plan.recompute), name(plan.precision));
+  if (plan.offload.any()) text += fmt::format(" offload={}", to_text(plan.offload));
   return text;
 }
 

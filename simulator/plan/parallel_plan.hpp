@@ -81,6 +81,20 @@ constexpr const PrecisionTraits& traits(Precision p) {
 }
 constexpr std::string_view name(Precision p) { return traits(p).name; }
 
+/// Shares of what a rank holds that stay in host memory instead.
+struct Offload {
+  double optimizer = 0;    ///< of the optimizer state; its update then runs on the host
+  double parameters = 0;   ///< of the sharded parameters, which are fetched for every gather
+  double activations = 0;  ///< of the layers, counted by what each keeps for backward
+  [[nodiscard]] constexpr bool any() const {
+    return optimizer > 0 || parameters > 0 || activations > 0;
+  }
+  friend constexpr bool operator==(const Offload&, const Offload&) = default;
+};
+
+/// "optimizer", "optimizer=0.5+activations=0.25", ...; "none" where nothing is offloaded.
+[[nodiscard]] std::string to_text(const Offload& offload);
+
 /// One plan. `world_size()` is derived; validity against a model, a cluster and a framework is
 /// checked by `violated` (simulator/plan/validity.hpp).
 struct ParallelPlan {
@@ -92,8 +106,12 @@ struct ParallelPlan {
   bool sequence_parallel = false;
   ZeroStage zero = ZeroStage::replicated;
   int micro_batch = 1;  ///< sequences
+  /// Interleaved: consecutive micro-batches that go through one model chunk before the next chunk's
+  /// turn (Megatron-LM `--microbatch-group-size-per-virtual-pipeline-stage`); 0 = pp.
+  int micro_batch_group = 0;
   RecomputePolicy recompute;
   Precision precision = Precision::bf16;
+  Offload offload;
   std::uint8_t schedule = 0;   ///< index into simulator/schedule's registry
   std::uint8_t framework = 0;  ///< index into the question's frameworks
 

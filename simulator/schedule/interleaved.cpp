@@ -1,4 +1,5 @@
-// Interleaved 1F1B: each stage holds vpp chunks and deals micro-batches to them in groups of pp.
+// Interleaved 1F1B: each stage holds vpp chunks and deals micro-batches to them in groups, of pp
+// where no other size is asked for.
 // Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.2; warm-up as in Megatron-LM's schedules.
 
 #include "simulator/schedule/alternation.hpp"
@@ -11,7 +12,7 @@ namespace foreplan::simulator {
 namespace {
 
 WarmUp warm_up(const PipelineShape& shape) {
-  return {.base = (shape.vpp - 1) * shape.pp, .step = 2};
+  return {.base = (shape.vpp - 1) * shape.dealt_together(), .step = 2};
 }
 
 std::vector<ScheduleSlot> order(const PipelineShape& shape, int stage) {
@@ -40,11 +41,18 @@ const PipelineSchedule kInterleaved = {
     .summary =
         "1F1B over vpp chunks per stage; the bubble shrinks by vpp, more p2p and activations",
     .source = "Narayanan et al. 2021, section 2.2.2",
-    .needs = "pp > 1, vpp > 1 and micro-batches per step that are a multiple of pp",
+    .needs =
+        "pp > 1, vpp > 1 and micro-batches per step that are a multiple of pp, or a"
+        " micro_batch_group from pp to all of them that leaves none over or at least pp",
     .supports =
         [](const PipelineShape& shape) {
-          return shape.vpp > 1 && shape.pp > 1 && shape.micro_batches % shape.pp == 0;
+          if (shape.vpp == 1 || shape.pp == 1) return false;
+          // Megatron-LM core/pipeline_parallel/schedules.py refuses the rest, which would idle.
+          const int group = shape.dealt_together(), rest = shape.micro_batches % group;
+          return group >= shape.pp && group <= shape.micro_batches &&
+                 (rest == 0 || rest >= shape.pp);
         },
+    .deals_groups = true,
     .slack_share = [](const PipelineShape& shape) { return 1.0 / shape.vpp; },
     .pipeline_s = pipeline_s,
     .chunks_in_flight =

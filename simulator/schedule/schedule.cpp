@@ -34,14 +34,23 @@ const PipelineSchedule& schedule_of(const ParallelPlan& plan) {
 }
 
 bool schedule_runs(const ParallelPlan& plan, std::int64_t micro_batches) {
-  return schedule_of(plan).supports({plan.pp, plan.vpp, static_cast<int>(micro_batches)});
+  const PipelineSchedule& schedule = schedule_of(plan);
+  return (plan.micro_batch_group == 0 || schedule.deals_groups) &&
+         schedule.supports(pipeline_shape(plan, micro_batches));
 }
 
 std::string schedule_obstacle(const ParallelPlan& plan, std::int64_t micro_batches) {
   if (schedule_runs(plan, micro_batches)) return {};
   const PipelineSchedule& schedule = schedule_of(plan);
-  return fmt::format("schedule: {} needs {}; the plan has pp = {}, vpp = {}, {} micro-batches",
-                     schedule.name, schedule.needs, plan.pp, plan.vpp, micro_batches);
+  if (plan.micro_batch_group > 0 && !schedule.deals_groups) {
+    return fmt::format("micro_batch_group: {} does not deal micro-batches to several chunks",
+                       schedule.name);
+  }
+  return fmt::format("schedule: {} needs {}; the plan has pp = {}, vpp = {}, {} micro-batches{}",
+                     schedule.name, schedule.needs, plan.pp, plan.vpp, micro_batches,
+                     plan.micro_batch_group > 0
+                         ? fmt::format(" in groups of {}", plan.micro_batch_group)
+                         : std::string());
 }
 
 std::vector<StageLayers> schedule_layout(const models::ModelSpec& model,

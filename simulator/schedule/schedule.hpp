@@ -32,6 +32,10 @@ struct ScheduleSlot {
 struct PipelineShape {
   int pp = 1, vpp = 1;
   int micro_batches = 1;
+  /// Micro-batches that go through one chunk before the next one's turn, where a stage deals them
+  /// to several; 0 = pp.
+  int group = 0;
+  [[nodiscard]] constexpr int dealt_together() const { return group > 0 ? group : pp; }
   friend constexpr bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };
 
@@ -56,6 +60,8 @@ struct PipelineSchedule {
   ChunkPlacement placement = ChunkPlacement::looped;
   /// Ranks of a pipeline that hold every stage: 2 where micro-batches enter from both ends.
   int copies = 1;
+  /// Takes a micro_batch_group.
+  bool deals_groups = false;
   /// Every backward is split into input and weight gradient.
   bool splits_backward = false;
   /// A forward and a backward run as one and hide each other's expert-parallel traffic.
@@ -65,12 +71,17 @@ struct PipelineSchedule {
   /// has to spare for its data-parallel traffic.
   double (*slack_share)(const PipelineShape&) = nullptr;
   /// Closed form of the time from the first forward to the last backward, without latency between
-  /// stages. Null: the schedule is run event by event (`ScheduleProgram`).
+  /// stages. Null: the schedule is run event by event (`ScheduleProgram`), as it is where
+  /// micro-batches are not dealt out by pp.
   double (*pipeline_s)(const PipelineShape&, std::span<const StageRun>) = nullptr;
   /// Closed form of the most chunk-forwards whose activations a stage holds at once. Null: counted.
   int (*chunks_in_flight)(const PipelineShape&, int stage) = nullptr;
   /// Work of a stage in order.
   std::vector<ScheduleSlot> (*order)(const PipelineShape&, int stage) = nullptr;
+
+  [[nodiscard]] bool has_closed_form(const PipelineShape& shape) const {
+    return pipeline_s != nullptr && shape.dealt_together() == shape.pp;
+  }
 };
 
 /// All schedules; the position is `ParallelPlan::schedule`.
@@ -91,7 +102,13 @@ struct PipelineSchedule {
 [[nodiscard]] constexpr PipelineShape worked_shape(const PipelineSchedule& schedule,
                                                    const PipelineShape& shape) {
   return {shape.pp / schedule.copies, shape.vpp * schedule.copies,
-          shape.micro_batches / schedule.copies};
+          shape.micro_batches / schedule.copies, shape.group};
+}
+
+/// The shape of a plan with this many micro-batches.
+[[nodiscard]] constexpr PipelineShape pipeline_shape(const ParallelPlan& plan,
+                                                     std::int64_t micro_batches) {
+  return {plan.pp, plan.vpp, static_cast<int>(micro_batches), plan.micro_batch_group};
 }
 
 /// Whether the stages of a pipeline can hold the model as the schedule places it.

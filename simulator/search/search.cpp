@@ -46,11 +46,19 @@ double memory_limit(const StepModel& model, const SearchOptions& options) {
 
 Search::Search(const StepModel& model, const SearchSpace& space)
     : model_(model), space_(space), model_parts_(parts_of(*model.job().model)) {
+  for (const double optimizer : space.offload_optimizer) {
+    for (const double parameters : space.offload_parameters) {
+      for (const double activations : space.offload_activations)
+        offloads_.push_back({optimizer, parameters, activations});
+    }
+  }
   for (const int pp : space.pp) {
     for (const int vpp : space.vpp) {
       const auto choices =
           space.schedules.empty() ? std::vector<int>{default_schedule(vpp)} : space.schedules;
-      for (const int schedule : choices) add_shape(pp, vpp, schedule);
+      for (const int schedule : choices) {
+        for (const int group : space.micro_batch_group) add_shape(pp, vpp, schedule, group);
+      }
     }
   }
   for (const int gpus : space.gpus)
@@ -75,17 +83,18 @@ Search::Search(const StepModel& model, const SearchSpace& space)
                   }
 }
 
-void Search::add_shape(int pp, int vpp, int schedule) {
+void Search::add_shape(int pp, int vpp, int schedule, int micro_batch_group) {
   ParallelPlan plan;
   plan.pp = pp;
   plan.vpp = vpp;
+  plan.micro_batch_group = micro_batch_group;
   plan.schedule = static_cast<std::uint8_t>(schedule);
   if (pp * vpp > model_.job().model->layer_count() || (vpp > 1 && pp == 1) ||
       !can_be_laid_out(schedule_of(plan), pp, vpp)) {
     ++impossible_shapes_;
     return;
   }
-  Shape shape{pp, vpp, schedule, model_.layout(plan), 1};
+  Shape shape{pp, vpp, micro_batch_group, schedule, model_.layout(plan), 1};
   for (const auto& stage : shape.layout)
     shape.largest_chunk = std::max<int>(shape.largest_chunk, stage.largest_chunk);
   shapes_.push_back(std::move(shape));
@@ -102,7 +111,7 @@ struct Search::BlockRun {
   ShardCosts shard;
   bool shard_known = false;
   PipelineCosts pipeline;
-  double limit_bytes;
+  double limit_bytes, host_bytes;
   std::vector<ScoredPlan> batch;   ///< waiting for the judge
   std::vector<double> objectives;  ///< of these, should the judge have none
 
@@ -112,12 +121,14 @@ struct Search::BlockRun {
         every(e),
         index(std::uint64_t{block} << 32),
         result(o.top_k),
-        limit_bytes(memory_limit(s.model_, o)) {}
+        limit_bytes(memory_limit(s.model_, o)),
+        host_bytes(s.model_.host_bytes()) {}
 
   void run(std::size_t number) {
     const Block& block = search.blocks_[number];
     const std::size_t plans_per_shape = search.space_.dp_replicate.size() *
-                                        search.space_.zero.size() * search.space_.recompute.size();
+                                        search.space_.zero.size() * search.space_.recompute.size() *
+                                        search.offloads_.size();
     result.counters.enumerated += search.impossible_shapes_ * plans_per_shape;
     for (const Shape& shape : search.shapes_) run_shape(block, shape);
     if (!batch.empty()) judge_batch(number);
@@ -128,6 +139,7 @@ struct Search::BlockRun {
     ParallelPlan plan = block.plan;
     plan.pp = shape.pp;
     plan.vpp = shape.vpp;
+    plan.micro_batch_group = shape.micro_batch_group;
     // Listed degrees may be large: their product would overflow an int.
     const std::int64_t model_ranks = std::int64_t{plan.tp} * plan.cp * plan.pp;
     const bool divides = block.gpus % model_ranks == 0;
@@ -170,6 +182,7 @@ struct Search::BlockRun {
   /// countable.
   [[nodiscard]] bool refused_at_every_stage(ParallelPlan plan) const {
     const FrameworkTraits& framework = search.model_.frameworks()[plan.framework];
+    plan.offload = {};
     for (const ZeroStage zero : search.space_.zero) {
       plan.zero = zero;
       if (!refuses(framework, plan, *search.model_.job().model)) return false;
@@ -177,20 +190,23 @@ struct Search::BlockRun {
     return true;
   }
 
-  /// Plans of one shape: each ZeRO stage with each policy, and `full` at every smaller depth.
+  /// Plans of one shape: each ZeRO stage with each policy, and `full` at every smaller depth, all
+  /// of it with each choice of what is offloaded.
   template <class Visit>
   void each_choice(const Shape& shape, Visit visit) const {
-    for (const ZeroStage zero : search.space_.zero) {
-      for (const RecomputePolicy& policy : search.space_.recompute) visit(zero, policy);
-      if (!search.space_.every_full_depth) continue;
-      for (int depth = 1; depth < shape.largest_chunk; ++depth) {
-        visit(zero, RecomputePolicy{RecomputeGranularity::full, 0, depth});
+    for (const Offload& offload : search.offloads_) {
+      for (const ZeroStage zero : search.space_.zero) {
+        for (const RecomputePolicy& policy : search.space_.recompute) visit(offload, zero, policy);
+        if (!search.space_.every_full_depth) continue;
+        for (int depth = 1; depth < shape.largest_chunk; ++depth) {
+          visit(offload, zero, RecomputePolicy{RecomputeGranularity::full, 0, depth});
+        }
       }
     }
   }
 
   void count_skipped(const Shape& shape) {
-    each_choice(shape, [&](ZeroStage, const RecomputePolicy&) {
+    each_choice(shape, [&](const Offload&, ZeroStage, const RecomputePolicy&) {
       ++result.counters.enumerated;
       ++index;
     });
@@ -198,7 +214,8 @@ struct Search::BlockRun {
 
   void run_choices(ParallelPlan& plan, const Shape& shape) {
     const FrameworkTraits& framework = search.model_.frameworks()[plan.framework];
-    each_choice(shape, [&](ZeroStage zero, const RecomputePolicy& policy) {
+    each_choice(shape, [&](const Offload& offload, ZeroStage zero, const RecomputePolicy& policy) {
+      plan.offload = offload;
       plan.zero = zero;
       plan.recompute = policy;
       ++result.counters.enumerated;
@@ -216,7 +233,7 @@ struct Search::BlockRun {
         search.model_.score(plan, shard, pipeline, search.model_.policy_of(plan.recompute));
     ++result.counters.scored;
     result.histogram.add(score.step_time_s, score.peak_bytes);
-    const bool fits = score.peak_bytes <= limit_bytes;
+    const bool fits = score.peak_bytes <= limit_bytes && score.host_bytes <= host_bytes;
     const Candidate candidate{score.step_time_s, score.peak_bytes, plan.world_size(), index, plan};
     const double objective =
         fits && options.objective ? options.objective(plan, score) : score.step_time_s;

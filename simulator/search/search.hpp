@@ -31,7 +31,7 @@ struct ScoreHistogram {
 struct SearchCounters {
   std::uint64_t enumerated = 0;  ///< combinations of the space
   std::uint64_t scored = 0;      ///< of those, valid and priced
-  std::uint64_t feasible = 0;    ///< of those, within memory
+  std::uint64_t feasible = 0;    ///< of those, within memory, the host's too
 };
 
 /// A plan that was priced, and whether it stays within the memory limit.
@@ -97,17 +97,19 @@ class Search {
   };
   struct Shape {
     int pp = 1, vpp = 1;
+    int micro_batch_group = 0;
     int schedule = 0;
     std::vector<StageLayers> layout;
     int largest_chunk = 1;
   };
   struct BlockRun;
 
-  void add_shape(int pp, int vpp, int schedule);
+  void add_shape(int pp, int vpp, int schedule, int micro_batch_group);
 
   const StepModel& model_;
   const SearchSpace& space_;
   PartSet model_parts_ = 0;
+  std::vector<Offload> offloads_;  ///< every combination
   std::vector<Block> blocks_;
   std::vector<Shape> shapes_;            ///< (pp, vpp, schedule) that the model's layers can fill
   std::uint64_t impossible_shapes_ = 0;  ///< those with more chunks than layers

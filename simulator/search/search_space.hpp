@@ -27,6 +27,10 @@ struct SearchSpace {
   /// Also try `full:N` for every N below the layers of a chunk.
   bool every_full_depth = false;
   std::vector<Precision> precision;
+  /// Sizes of the groups that interleaved schedules deal to a chunk; 0 = pp.
+  std::vector<int> micro_batch_group = {0};
+  /// Shares that stay in host memory; nothing is offloaded unasked.
+  std::vector<double> offload_optimizer = {0}, offload_parameters = {0}, offload_activations = {0};
   std::vector<int> schedules;  ///< positions in schedules(); empty = the default of each shape
 };
 

@@ -24,6 +24,7 @@ enum class CostKind : std::uint8_t {
   pp,
   dp,
   optimizer,  ///< parameter update and gradient norm
+  offload,    ///< exposed transfers from and to host memory, and the update there
   bubble,     ///< pipeline idle time
 };
 inline constexpr int kCostKindCount = static_cast<int>(CostKind::bubble) + 1;

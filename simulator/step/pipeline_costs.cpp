@@ -218,9 +218,9 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   out.expert_shards = sharing.shards.expert.size;
   out.communicators = count_communicators(plan);
   out.schedule = &schedule;
-  out.worked = worked_shape(schedule, {plan.pp, plan.vpp, static_cast<int>(out.micro_batches)});
+  out.worked = worked_shape(schedule, pipeline_shape(plan, out.micro_batches));
   out.slack_share = schedule.slack_share(out.worked);
-  if (schedule.pipeline_s == nullptr) out.program.prepare(schedule, out.worked);
+  if (!schedule.has_closed_form(out.worked)) out.program.prepare(schedule, out.worked);
   out.transfer_hidden = out.worked.vpp > 1 && framework.overlap_p2p_interleaved;
   out.transfer_s = 0;
   out.tied_sync_s = 0;
@@ -236,6 +236,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
           cost_.collective_cost({CollectiveKind::all_reduce, ParallelGroup::pp, size}, pair).time_s;
     }
   }
+  out.host = host_link(*job_.cluster, plan);
   out.grad_norm_s = grad_norm_s(cost_, groups, sharing.shards.dense);
   for (std::size_t i = 0; i < layout.size(); ++i) {
     StageCost stage;

@@ -65,7 +65,8 @@ PipelineTime time_by_program(const PlanTerms& t) {
 }  // namespace
 
 PipelineTime pipeline_time(const PlanTerms& t) {
-  return t.pipeline.schedule->pipeline_s != nullptr ? time_by_closed_form(t) : time_by_program(t);
+  return t.pipeline.schedule->has_closed_form(t.pipeline.worked) ? time_by_closed_form(t)
+                                                                 : time_by_program(t);
 }
 
 }  // namespace foreplan::simulator

@@ -10,22 +10,39 @@
 namespace foreplan::simulator {
 namespace {
 
-/// Bytes that a stage's layers keep per micro-batch (all chunks).
+/// Bytes that one layer keeps per micro-batch.
+double layer_kept_bytes(const PlanTerms& t, const UnitCost& unit, double recomputed) {
+  const double policy_bytes = unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
+  return recomputed * policy_bytes + (1 - recomputed) * unit.full_saved_bytes;
+}
+
+/// Bytes that a stage's layers keep per micro-batch (all chunks), on the device and on the host.
 double layers_kept_bytes(const PlanTerms& t, const StageLayers& layers) {
   const double recomputed = t.recomputed_fraction(layers);
   double kept = 0;
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
-    const double policy_bytes = unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
-    kept += layers.layers[kind] *
-            (recomputed * policy_bytes + (1 - recomputed) * unit.full_saved_bytes);
+    kept += layers.layers[kind] * layer_kept_bytes(t, unit, recomputed);
   }
   return kept;
 }
 
+/// Offloaded layers that are on the device all the same: the one that works, and the one whose copy
+/// runs beside it (TransformerEngine cpu_offload.py).
+double passing_bytes(const PlanTerms& t, const StageLayers& layers) {
+  const double offloaded = t.plan.offload.activations * layers.layer_count();
+  double largest = 0;
+  for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
+    if (layers.layers[kind] == 0) continue;
+    largest = std::max(largest, layer_kept_bytes(t, t.shard.layers[static_cast<std::size_t>(kind)],
+                                                 t.recomputed_fraction(layers)));
+  }
+  return std::min(2.0, offloaded) * largest;
+}
+
 /// The same of the whole stage but for the head.
 double kept_bytes(const PlanTerms& t, const StageLayers& layers) {
-  double kept = layers_kept_bytes(t, layers);
+  double kept = (1 - t.plan.offload.activations) * layers_kept_bytes(t, layers);
   if (layers.embedding) kept += t.shard.embedding.full_saved_bytes;
   if (t.plan.pp > 1 && !layers.head && t.framework.memory.keeps_stage_outputs)
     kept += t.shard.boundary_bytes;
@@ -121,9 +138,7 @@ double late_gathers(const PlanTerms& t, const StageCost& cost, double gathered) 
 double update_bytes(const PlanTerms& t, const StageCost& cost) {
   const MemoryTraits& memory = t.framework.memory;
   const bool wide = t.framework.states.gradient_bytes >= bytes_per_element(DType::fp32);
-  const bool shares = t.plan.zero >= ZeroStage::optimizer;
-  const double share = cost.dense_parameters / (shares ? t.pipeline.dense_shards : 1) +
-                       cost.expert_parameters / (shares ? t.pipeline.expert_shards : 1);
+  const double share = (1 - t.plan.offload.optimizer) * optimizer_share(t, cost);
   double bytes =
       share * (memory.optimizer_temporary_bytes + (wide ? 0 : memory.gradient_copy_bytes));
   if (wide && t.plan.dp > 1)
@@ -166,6 +181,10 @@ void add_states(const PlanTerms& t, const StageCost& cost, MemoryBreakdown& memo
   if (t.shards_units() && t.framework.accumulates_unsharded && t.pipeline.micro_batches > 1) {
     memory.gradients = rules.gradient_bytes * (cost.dense_parameters + cost.expert_parameters);
   }
+  memory.parameters *= 1 - t.plan.offload.parameters;
+  memory.optimizer_state *= 1 - t.plan.offload.optimizer;
+  if (t.shards_units() && t.framework.offload.gradients_follow)
+    memory.gradients *= 1 - t.plan.offload.optimizer;
 }
 
 }  // namespace
@@ -198,6 +217,16 @@ double activation_bytes(const PlanTerms& t, std::size_t entry, int stage) {
 
 }  // namespace
 
+double offloaded_activation_bytes(const PlanTerms& t, std::size_t entry, int stage) {
+  const double share = t.plan.offload.activations;
+  if (share == 0) return 0;
+  const StageLayers& layers = t.pipeline.layout[entry];
+  const double bytes = share * layers_kept_bytes(t, layers);
+  if (t.pipeline.schedule->chunks_in_flight == nullptr)
+    return t.pipeline.program.most_kept_bytes(stage, bytes / t.pipeline.worked.vpp, 0);
+  return in_flight(*t.pipeline.schedule, t.pipeline.worked, stage) * bytes;
+}
+
 MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline_stage) {
   const StageLayers& layers = t.pipeline.layout[stage];
   MemoryBreakdown memory;
@@ -209,6 +238,7 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   memory.activations = activation_bytes(t, stage, pipeline_stage);
   // The last stage runs forward and backward of a micro-batch's head back to back.
   if (layers.head) memory.activations += t.shard.head.full_saved_bytes;
+  if (t.plan.offload.activations > 0) memory.activations += passing_bytes(t, layers);
 
   const WorstMoment worst = worst_moment(t, layers);
   memory.transient = worst.transient;

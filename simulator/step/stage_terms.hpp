@@ -46,6 +46,7 @@ struct StageTime {
   double hidden_forward_s = 0, hidden_backward_s = 0;
   double recompute_s = 0;   ///< of backward_s
   double dp_exposed_s = 0;  ///< of both, unit-wise sharding only
+  double offload_s = 0;     ///< of both, waiting for host memory
   double transfer_s = 0;    ///< exposed stage-to-stage messages
   [[nodiscard]] double total_s() const {
     return forward_s + backward_s + split_s - saved_s + transfer_s;
@@ -66,8 +67,38 @@ struct PipelineTime {
 
 /// End-of-step data-parallel traffic that no compute hides, over all stages.
 [[nodiscard]] double exposed_step_traffic_s(const PlanTerms& terms);
-/// Update of the largest shard, and the gradient norm.
+/// Update of the largest shard, on the device and on the host, and the gradient norm.
 [[nodiscard]] double optimizer_step_s(const PlanTerms& terms);
+
+/// Elements whose optimizer state is this rank's.
+[[nodiscard]] inline double optimizer_share(const PlanTerms& t, const StageCost& cost) {
+  const bool shares = t.plan.zero >= ZeroStage::optimizer;
+  return cost.dense_parameters / (shares ? t.pipeline.dense_shards : 1) +
+         cost.expert_parameters / (shares ? t.pipeline.expert_shards : 1);
+}
+
+/// What a stage waits for host memory in one micro-batch, layer by layer: what copies take beyond
+/// the pass that they run beside. Collectives that stick out of a pass do not hide them, since on
+/// many machines they use the same link.
+[[nodiscard]] double offload_stall_s(const PlanTerms& terms, const StageLayers& layers,
+                                     double recomputed);
+
+/// The update where part of it runs on the host: gradients arrive, the node's processors apply them
+/// for all its ranks, parameters return, all beside the device's part.
+struct HostUpdate {
+  double device_s = 0;
+  double beyond_s = 0;  ///< what the host takes longer
+};
+[[nodiscard]] HostUpdate host_update(const PlanTerms& terms);
+
+/// Activations of a stage that are kept in host memory, per rank.
+[[nodiscard]] double offloaded_activation_bytes(const PlanTerms& terms, std::size_t entry,
+                                                int stage);
+/// All that a rank of a stage keeps in host memory: offloaded master weights, moments and
+/// gradients in fp32, parameters, activations.
+[[nodiscard]] double stage_host_bytes(const PlanTerms& terms, std::size_t entry, int stage);
+/// The same of the ranks of the fullest node, which are neighbours.
+[[nodiscard]] double node_host_bytes(const PlanTerms& terms);
 
 /// Micro-batches whose activations a stage holds, by the schedule's closed form.
 [[nodiscard]] inline double in_flight(const PipelineSchedule& schedule, const PipelineShape& worked,

@@ -23,7 +23,8 @@ class HiddenStepTraffic {
  public:
   explicit HiddenStepTraffic(const PlanTerms& t) : chunk_share_(1.0 / t.plan.vpp) {
     const double group = static_cast<double>(
-        std::min<std::int64_t>(t.plan.pp, std::max<std::int64_t>(1, t.pipeline.micro_batches)));
+        std::min<std::int64_t>(t.plan.micro_batch_group > 0 ? t.plan.micro_batch_group : t.plan.pp,
+                               std::max<std::int64_t>(1, t.pipeline.micro_batches)));
     passes_between_ = group * (1 - chunk_share_);
   }
   [[nodiscard]] double of(const StepTraffic& traffic) const {
@@ -117,8 +118,9 @@ StageTime stage_time(const PlanTerms& t, std::size_t stage) {
     }
   }
   if (t.shards_units()) time.dp_exposed_s = unit_traffic_s(t, layers, recomputed);
+  if (t.plan.offload.any()) time.offload_s = offload_stall_s(t, layers, recomputed);
   time.forward_s = cost.forward_s;
-  time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s;
+  time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s + time.offload_s;
   time.weight_s = cost.weight_s;
   if (t.pipeline.schedule->splits_backward) time.split_s = cost.split_s;
   if (t.pipeline.schedule->runs_both_ways || overlaps_experts(t.framework, t.plan)) {
@@ -180,6 +182,10 @@ double exposed_step_traffic_s(const PlanTerms& t) {
 }
 
 double optimizer_step_s(const PlanTerms& t) {
+  if (t.plan.offload.optimizer > 0) {
+    const HostUpdate update = host_update(t);
+    return update.device_s + update.beyond_s + t.pipeline.grad_norm_s;
+  }
   const std::size_t sharded = t.plan.zero >= ZeroStage::optimizer ? 1 : 0;
   double worst = 0;
   for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {

@@ -11,8 +11,8 @@ namespace foreplan::simulator {
 
 std::string_view name(CostKind kind) {
   constexpr std::array<std::string_view, kCostKindCount> kNames = {
-      "gemm", "attention", "elementwise", "recompute", "host",      "tp",
-      "cp",   "ep",        "pp",          "dp",        "optimizer", "bubble"};
+      "gemm", "attention", "elementwise", "recompute", "host",    "tp",    "cp",
+      "ep",   "pp",        "dp",          "optimizer", "offload", "bubble"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -29,6 +29,7 @@ std::string_view meaning(CostKind kind) {
     case CostKind::pp: return "stage to stage, exposed";
     case CostKind::dp: return "gradients and parameters, exposed";
     case CostKind::optimizer: return "update and gradient norm";
+    case CostKind::offload: return "host memory and the update there, exposed";
     case CostKind::bubble: return "pipeline idle";
   }
   return {};
@@ -81,6 +82,7 @@ StepScore StepModel::score(const ParallelPlan& plan, const ShardCosts& shard,
   score.step_time_s = time.whole_s + exposed_step_traffic_s(terms) + optimizer_step_s(terms);
   for (std::size_t i = 0; i < pipeline.layout.size(); ++i)
     score.peak_bytes = std::max(score.peak_bytes, peak_bytes(terms, i));
+  if (plan.offload.any()) score.host_bytes = node_host_bytes(terms);
   return score;
 }
 
@@ -96,6 +98,9 @@ constexpr double kExpertRoutingError = 0.30;
 // Exposed data-parallel and stage-to-stage traffic comes from the collective model.
 constexpr double kTrafficError = 0.40;
 constexpr double kOptimizerError = 0.30;
+// Published updates on hosts of one kind differ by a third, those of other hosts by a factor of
+// two.
+constexpr double kHostUpdateError = 0.60;
 
 /// Work of one stage on one round, by kind: a micro-batch through all chunks of a rank.
 struct StageWork {
@@ -122,6 +127,7 @@ StageWork stage_work(const PlanTerms& t, std::size_t stage, const StageTime& tim
   work.forward.hide(CostKind::ep, time.hidden_forward_s);
   work.backward.hide(CostKind::ep, time.hidden_backward_s);
   work.backward.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet});
+  work.backward.add(CostKind::offload, {time.offload_s, kTrafficError, Basis::datasheet});
   // One half brings activations, the other gradients.
   work.forward.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, 0.5);
   work.backward.add(CostKind::pp, {time.transfer_s, kTrafficError, Basis::datasheet}, 0.5);
@@ -195,7 +201,10 @@ StepBreakdown break_down(const PlanTerms& terms, const Job& job, const StepScore
   cost.add(CostKind::bubble, {bubble_s, work_error, Basis::datasheet});
   cost.add(CostKind::pp, {pipeline.ramp_s, kTrafficError, Basis::datasheet});
   cost.add(CostKind::dp, {time.end_traffic_s, kTrafficError, Basis::datasheet});
-  cost.add(CostKind::optimizer, {optimizer_step_s(terms), kOptimizerError, Basis::datasheet});
+  if (terms.plan.offload.optimizer > 0) time.host_update_s = host_update(terms).beyond_s;
+  cost.add(CostKind::optimizer,
+           {optimizer_step_s(terms) - time.host_update_s, kOptimizerError, Basis::datasheet});
+  cost.add(CostKind::offload, {time.host_update_s, kHostUpdateError, Basis::datasheet});
   time.bubble_fraction = bubble_s / time.step_time_s;
 
   const bool routes = std::any_of(job.model->layer_kinds.begin(), job.model->layer_kinds.end(),
@@ -228,6 +237,7 @@ StageReport report_stage(const PlanTerms& terms, std::size_t entry, int stage) {
   report.chunk_bytes = bytes.whole;
   report.chunk_weight_bytes = bytes.weights_only;
   report.memory = stage_memory(terms, entry, stage);
+  report.host_bytes = stage_host_bytes(terms, entry, stage);
   report.forward = work.forward;
   report.backward = work.backward;
   return report;
@@ -257,9 +267,11 @@ StepReport StepModel::explain(const ParallelPlan& plan) const {
   pipeline_costs(plan, shard, layout, pipeline);
   const PlanTerms terms{plan, shard, pipeline, frameworks_[plan.framework], policy};
 
+  const StepScore scored = score(plan, shard, pipeline, policy);
   StepReport report;
   report.plan = plan;
-  report.time = break_down(terms, job_, score(plan, shard, pipeline, policy));
+  report.time = break_down(terms, job_, scored);
+  report.host_bytes = scored.host_bytes;
   for (std::size_t i = 0; i < layout.size(); ++i) {
     for (int r = 0; r < layout[i].repeats; ++r)
       report.stages.push_back(report_stage(terms, i, layout[i].stage + r));

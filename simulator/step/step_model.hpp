@@ -57,6 +57,14 @@ struct UnitTraffic {
   double replica_s = 0;  ///< all_reduce across replicas, where it runs beside both
 };
 
+/// The way between a device and host memory.
+struct HostLink {
+  double bytes_per_s = 0;   ///< one direction
+  int ranks_on_node = 1;    ///< of the plan
+  double update_per_s = 0;  ///< parameters that a node's processors update, for all its ranks
+};
+[[nodiscard]] HostLink host_link(const ClusterSpec& cluster, const ParallelPlan& plan);
+
 struct PipelineCosts {
   std::span<const StageLayers> layout;
   std::vector<StageCost> stages;  ///< by position in `layout`; reused from plan to plan
@@ -64,6 +72,7 @@ struct PipelineCosts {
   UnitTraffic root_traffic;  ///< embedding and head
   double transfer_s = 0;     ///< one stage-to-stage message
   double grad_norm_s = 0, tied_sync_s = 0;
+  HostLink host;
   int dense_shards = 1, expert_shards = 1;
   int communicators = 0;
   std::int64_t micro_batches = 0;
@@ -80,6 +89,7 @@ struct PipelineCosts {
 struct StepScore {
   double step_time_s = 0;
   double peak_bytes = 0;   ///< device total on the busiest rank
+  double host_bytes = 0;   ///< offloaded, on the fullest node
   int critical_stage = 0;  ///< position in the layout
 };
 
@@ -93,6 +103,7 @@ struct StepBreakdown {
   double transfer_s = 0;                             ///< one stage-to-stage message
   bool transfer_hidden = false;                      ///< such messages run beside compute
   double end_traffic_s = 0;  ///< of `dp`: what is left after the last backward
+  double host_update_s = 0;  ///< of `offload`: the update on the host, beyond the device's own
   int critical_stage = 0;
   double bubble_fraction = 0;
   double tokens_per_s_per_gpu = 0;
@@ -108,6 +119,7 @@ struct StageReport {
   ChunkTime chunk;                                 ///< the same of one of its chunks
   double chunk_bytes = 0, chunk_weight_bytes = 0;  ///< kept until backward, until weight gradient
   MemoryBreakdown memory;
+  double host_bytes = 0;  ///< offloaded by one of its ranks
   /// One round by kind (a micro-batch through all chunks of a rank), exposed stage-to-stage
   /// messages (`pp`) included. What splitting adds and running as one saves stands in `chunk`.
   CostVector forward{}, backward{};
@@ -118,6 +130,7 @@ struct StepReport {
   StepBreakdown time;
   MemoryBreakdown memory;           ///< of the busiest stage
   MemoryOutlook outlook;            ///< of its device total
+  double host_bytes = 0;            ///< offloaded, on the fullest node
   std::vector<StageReport> stages;  ///< all pipeline stages
 };
 
@@ -149,6 +162,8 @@ class StepModel {
   [[nodiscard]] std::span<const FrameworkTraits> frameworks() const { return frameworks_; }
   [[nodiscard]] const CostModel& cost() const { return cost_; }
   [[nodiscard]] double usable_bytes() const { return usable_bytes_; }
+  /// Host memory of a node; infinite where it is not known.
+  [[nodiscard]] double host_bytes() const;
 
  private:
   Job job_;

@@ -11,6 +11,7 @@ Stream stream_of(CostKind kind) {
     case CostKind::ep: return Stream::ep;
     case CostKind::pp: return Stream::pp;
     case CostKind::dp: return Stream::dp;
+    case CostKind::offload: return Stream::host;
     case CostKind::gemm:
     case CostKind::attention:
     case CostKind::elementwise:
@@ -35,8 +36,7 @@ StepTimeline step_timeline(const StepReport& report) {
   StepTimeline step;
   step.schedule = &schedule_of(plan);
   step.stages = plan.pp;
-  step.worked = worked_shape(*step.schedule,
-                             {plan.pp, plan.vpp, static_cast<int>(report.time.micro_batches)});
+  step.worked = worked_shape(*step.schedule, pipeline_shape(plan, report.time.micro_batches));
   std::vector<std::vector<ChunkTime>> times;
   for (int rank = 0; rank < step.worked.pp; ++rank) {
     const StageReport& stage = report.stages[static_cast<std::size_t>(rank)];
@@ -48,8 +48,8 @@ StepTimeline step_timeline(const StepReport& report) {
   }
   const double delay_s = report.time.transfer_hidden ? report.time.transfer_s : 0.0;
   step.pipeline = run_schedule(*step.schedule, step.worked, times, delay_s);
-  step.end_s =
-      step.pipeline.end_s + report.time.end_traffic_s + report.time.cost[CostKind::optimizer];
+  step.end_s = step.pipeline.end_s + report.time.end_traffic_s +
+               report.time.cost[CostKind::optimizer] + report.time.host_update_s;
   return step;
 }
 
@@ -89,7 +89,8 @@ KindTimes slot_times(const StageReport& stage, Work work, int chunks) {
 /// Order of the kinds inside a slot, messages left aside.
 constexpr std::array kInsideSlot = {CostKind::recompute,   CostKind::gemm, CostKind::attention,
                                     CostKind::elementwise, CostKind::host, CostKind::tp,
-                                    CostKind::cp,          CostKind::ep,   CostKind::dp};
+                                    CostKind::cp,          CostKind::ep,   CostKind::dp,
+                                    CostKind::offload};
 
 /// Lays spans end to end.
 class Laying {
@@ -138,6 +139,7 @@ std::vector<Span> stage_spans(const StepReport& report, const StepTimeline& time
   laying.wait_until(timeline.pipeline.end_s);
   laying.add(CostKind::dp, report.time.end_traffic_s);
   laying.add(CostKind::optimizer, report.time.cost[CostKind::optimizer]);
+  laying.add(CostKind::offload, report.time.host_update_s);
   return laying.take();
 }
 

@@ -12,9 +12,9 @@
 namespace foreplan::simulator {
 
 /// What work runs on. Communication streams hold exposed time only, as the breakdown does.
-enum class Stream : std::uint8_t { compute, tp, cp, ep, dp, pp };
-inline constexpr std::array<std::string_view, 6> kStreamNames = {"compute", "tp", "cp",
-                                                                 "ep",      "dp", "pp"};
+enum class Stream : std::uint8_t { compute, tp, cp, ep, dp, pp, host };
+inline constexpr std::array<std::string_view, 7> kStreamNames = {"compute", "tp", "cp",  "ep",
+                                                                 "dp",      "pp", "host"};
 constexpr std::string_view name(Stream stream) {
   return kStreamNames[static_cast<std::size_t>(stream)];
 }
@@ -28,7 +28,8 @@ struct Span {
 };
 
 /// The step run event by event. The pipeline is drained at `pipeline.end_s`; then follow, on all
-/// stages alike, the data-parallel traffic that nothing hides and the optimizer.
+/// stages alike, the data-parallel traffic that nothing hides and the optimizer, on the device and
+/// on the host.
 struct StepTimeline {
   const PipelineSchedule* schedule = nullptr;
   int stages = 1;        ///< of the plan

@@ -1,5 +1,7 @@
 #include "simulator/step/unit_cost.hpp"
 
+#include "core/hypergeometric.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,11 +33,32 @@ CostKind kind_of(ParallelGroup group) {
   return CostKind::dp;
 }
 
+/// Nodes that the choices of one element fall on, on average, when they all lie in the top groups.
+/// The groups are spread evenly over the nodes; which of them are chosen, and where inside of them,
+/// is drawn at random.
+double nodes_of_top_groups(const Collective& collective, int nodes) {
+  const double groups = collective.groups, top = collective.top_groups;
+  const double parts = nodes / groups;  // nodes of one group
+  if (parts >= 1) {
+    const double within = top * parts;
+    return within * (1 - std::pow(1 - 1 / within, collective.fan_out));
+  }
+  // Several groups to a node: as many of the chosen ones as the hypergeometric law says.
+  const int here = std::max(1, collective.groups / nodes);
+  double untouched = 0;
+  for (int j = 0; j <= std::min(here, collective.top_groups); ++j) {
+    untouched += hypergeometric(groups, here, top, j) * std::pow(1 - j / top, collective.fan_out);
+  }
+  return nodes * (1 - untouched);
+}
+
 /// Copies that cross the network over those in the buffer: nodes that `fan_out` destinations
 /// chosen at random fall on, n (1 - (1 - 1/n)^f), the expected number of occupied bins.
 double network_share(const Collective& collective, int nodes) {
   if (nodes <= 1 || collective.fan_out <= 1) return 1;
-  const double occupied = nodes * (1 - std::pow(1 - 1.0 / nodes, collective.fan_out));
+  const double occupied = collective.groups > 1
+                              ? nodes_of_top_groups(collective, nodes)
+                              : nodes * (1 - std::pow(1 - 1.0 / nodes, collective.fan_out));
   return std::min(1.0, occupied / collective.copies);
 }
 
@@ -163,6 +186,7 @@ class Costing {
       case CostKind::pp:
       case CostKind::dp:
       case CostKind::optimizer:
+      case CostKind::offload:
       case CostKind::bubble: break;
     }
     return 1;

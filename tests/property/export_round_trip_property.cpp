@@ -127,6 +127,22 @@ ParallelPlan any_plan(const Space& space, const FrameworkTraits& framework) {
   return plan;
 }
 
+/// What is offloaded, and the groups of an interleaved schedule, as the format spells them.
+void draw_placement(const Space& space, const models::ModelSpec& model, ParallelPlan& plan) {
+  if (coin()) return;
+  const bool together =
+      space.exporter == &kTorchtitanExporter || space.exporter == &kAccelerateExporter;
+  plan.offload.optimizer = one_of<double>({0, 0.5, 0.75, 1});
+  if (space.exporter == &kDeepspeedExporter) plan.offload.parameters = between(0, 1);
+  if (together) plan.offload.optimizer = plan.offload.parameters = between(0, 1);
+  if (space.exporter == &kMegatronExporter) {
+    plan.offload.activations = between(0, 3) / static_cast<double>(model.layer_count());
+    if (plan.vpp > 1) plan.micro_batch_group = plan.pp + between(0, 3);
+  } else if (plan.recompute.granularity == RecomputeGranularity::full) {
+    plan.offload.activations = between(0, 1);
+  }
+}
+
 /// Traits that a file states, drawn anew.
 void draw_traits(const Space& space, const ParallelPlan& plan, FrameworkTraits& traits) {
   using models::LossKernel;
@@ -169,7 +185,8 @@ Scenario any_question(const Space& space, LaunchConfig& config) {
         one_of(space.models), [](const std::string& name) { return models::find_model(name); });
     FrameworkTraits framework = samples::remembered<FrameworkTraits>(
         one_of(space.frameworks), [](const std::string& name) { return find_framework(name); });
-    const ParallelPlan plan = any_plan(space, framework);
+    ParallelPlan plan = any_plan(space, framework);
+    draw_placement(space, s.model, plan);
     const std::string cluster = cluster_of(plan);
     if (cluster.empty()) continue;
     s.cluster = samples::remembered<ClusterSpec>(

@@ -46,7 +46,8 @@ inline std::vector<PipelineShape> grid(const PipelineSchedule& schedule) {
 
 inline std::string text_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
   return std::string(schedule.name) + " p=" + std::to_string(shape.pp) +
-         " v=" + std::to_string(shape.vpp) + " m=" + std::to_string(shape.micro_batches);
+         " v=" + std::to_string(shape.vpp) + " m=" + std::to_string(shape.micro_batches) +
+         " group=" + std::to_string(shape.group);
 }
 
 /// Most bytes kept at one moment of an order of slots, counted slot by slot.

@@ -87,7 +87,7 @@ double timeline_s(const PlanTerms& terms) {
     for (int r = 0; r < pipeline.layout[i].repeats; ++r)
       times.emplace_back(static_cast<std::size_t>(pipeline.worked.vpp), chunk);
   }
-  const bool closed = pipeline.schedule->pipeline_s != nullptr;
+  const bool closed = pipeline.schedule->has_closed_form(pipeline.worked);
   const double latency_s = !closed && pipeline.transfer_hidden ? pipeline.transfer_s : 0.0;
   return run_schedule(*pipeline.schedule, pipeline.worked, times, latency_s).end_s;
 }

@@ -13,6 +13,8 @@ REASON = exported_plans.missing("torch", "accelerate")
 
 CASES = [
     Case("FSDP2", "llama3-8b", "1x8xH100", "--zero 3"),
+    Case("offload", "llama3-8b", "1x8xH100", "--zero 3 --recompute full --offload-optimizer 1 "
+         "--offload-parameters 1 --offload-activations 1"),
     Case("parameters stay whole", "llama3-8b", "1x8xH100", "--zero 2"),
     Case("recompute", "llama3-70b", "8x8xH100", "--zero 3 --recompute full"),
     Case("larger micro-batch", "qwen2-7b", "2x8xH100", "--zero 3 --micro-batch 2 --recompute full"),
@@ -63,6 +65,9 @@ class AccelerateExport(unittest.TestCase):
                 self.assertEqual(plugin.fsdp_version, 2)
                 self.assertEqual(plugin.reshard_after_forward, plan["zero"] == 3)
                 self.assertEqual(plugin.activation_checkpointing, plan["recompute"] == "full")
+                self.assertEqual(plugin.activation_checkpointing_offload, plan["offload_activations"] > 0)
+                self.assertEqual(type(plugin.cpu_offload).__name__ == "CPUOffloadPolicy",
+                                 plan["offload_parameters"] > 0)
                 self.assertEqual(arguments.mixed_precision, names[plan["precision"]])
                 self.assertEqual(int(arguments.num_processes), plan["gpus"])
                 if arguments.use_parallelism_config:

@@ -27,6 +27,10 @@ CASES = [
     Case("AutoEP", "mixtral-8x7b", "4x8xH100", "--ep 8 --zero 2 --recompute full"),
     Case("AutoEP of many experts", "qwen3-30b-a3b", "4x8xH100", "--ep 16 --zero 1"),
     Case("AutoEP over half of the ranks", "deepseek-v2-lite", "2x8xH100", "--ep 8 --zero 2"),
+    Case("ZeRO-Offload", "llama2-7b", "1x8xA100-80", "--zero 2 --offload-optimizer 1"),
+    Case("half of the optimizer offloaded", "llama2-7b", "1x8xA100-80", "--zero 3 --offload-optimizer 0.5"),
+    Case("ZeRO-3 offload", "llama3-70b", "1x8xH100", "--zero 3 --recompute full --offload-optimizer 1 "
+         "--offload-parameters 1 --offload-activations 1"),
     Case("micro-batches of four", "pythia-6.9b", "1x8xA100-80", "--zero 2 --micro-batch 4", 2048),
 ]
 
@@ -58,6 +62,15 @@ class DeepspeedExport(unittest.TestCase):
             file.write_text(text)
             return DeepSpeedConfig(str(file), mpu=Ranks(plan["dp"]))
 
+    def assert_offloads(self, config, plan: dict) -> None:
+        zero = config.zero_config
+        optimizer, parameters = zero.offload_optimizer, zero.offload_param
+        self.assertEqual(optimizer is not None and optimizer.device == "cpu", plan["offload_optimizer"] > 0)
+        if optimizer is not None:
+            self.assertEqual(optimizer.ratio, plan["offload_optimizer"])
+        self.assertEqual(parameters is not None and parameters.device == "cpu", plan["offload_parameters"] > 0)
+        self.assertEqual(config.activation_checkpointing_config.cpu_checkpointing, plan["offload_activations"] > 0)
+
     def test_deepspeed_reads_every_export_as_the_plan(self):
         self.assertGreaterEqual(len(CASES), 15)
         for case in CASES:
@@ -72,6 +85,7 @@ class DeepspeedExport(unittest.TestCase):
                 self.assertEqual(config.float16_config.enabled, plan["precision"] == "fp16")
                 self.assertEqual(max(config.tensor_parallel_config.autotp_size, 1), plan["tp"])
                 self.assertEqual(config.optimizer_name, "adamw")
+                self.assert_offloads(config, plan)
 
     def test_expert_parallelism_passes_the_checks_of_its_own(self):
         from deepspeed.module_inject.auto_ep_config import validate_autoep_config

@@ -20,6 +20,7 @@ if not REASON and not PACKAGE:
 
 CASES = [
     Case("FSDP2", "llama3-8b", "1x8xH100", "--tp 1 --zero 3"),
+    Case("offload", "llama3-8b", "1x8xH100", "--tp 1 --zero 3 --offload-optimizer 1 --offload-parameters 1"),
     Case("parameters stay whole", "llama3-8b", "1x8xH100", "--tp 1 --zero 2 --micro-batch 2"),
     Case("tensor parallelism", "llama3-70b", "8x8xH100", "--tp 8 --zero 3 --recompute full"),
     Case("selective recomputation", "llama3-8b", "4x8xH100", "--tp 2 --recompute op_sac"),
@@ -116,6 +117,7 @@ class TorchtitanExport(unittest.TestCase):
                 self.assertEqual(config.training.global_batch_size % step, 0)
                 self.assertEqual(config.training.global_batch_size, case.global_batch)
                 self.assertEqual(config.training.seq_len, case.sequence_length)
+                self.assertEqual(config.training.enable_cpu_offload, plan["offload_parameters"] > 0)
 
     def test_flavors_have_the_dimensions_of_the_catalogue(self):
         import ast

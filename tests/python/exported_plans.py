@@ -62,6 +62,9 @@ MEGATRON_CASES = [
     Case("norms of q and k, tied embeddings", "qwen3-4b", "1x8xH100", "--tp 2 --pp 2 --recompute full:3"),
     Case("squared ReLU", "nemotron-4-15b", "4x8xH100", "--tp 4 --pp 2"),
     Case("Megatron-FSDP", "llama3-8b", "2x8xH100", "--framework megatron-fsdp --zero 3"),
+    Case("optimizer on the host", "llama3-70b", "8x8xH100", "--tp 4 --pp 2 --vpp 5 --offload-optimizer 0.5 "
+         "--micro-batch-group 4"),
+    Case("activations on the host", "llama3-8b", "1x8xH100", "--tp 2 --offload-activations 0.25"),
     Case("instances of the optimizer", "llama3-70b", "8x8xH100", "--tp 4 --pp 2 --vpp 5 --dp-replicate 2"),
     Case("instances, experts, FP8", "mixtral-8x7b", "8x8xH100",
          "--tp 2 --pp 2 --ep 4 --etp 1 --dp-replicate 4 --precision fp8_current"),

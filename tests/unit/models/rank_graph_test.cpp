@@ -256,6 +256,42 @@ TEST(LayerCollectives, TokensGoOnceToEachRankOfTheirExperts) {
   EXPECT_EQ(find(graph, "sort_tokens", Pass::forward), nullptr);
 }
 
+/// Ranks of `local` experts that hold one of the two experts of a token, on average over all
+/// choices of two of four pairs of experts and then of two experts in them.
+double ranks_of_two_groups(int local) {
+  int ranks = 0, choices = 0;
+  for (int a = 0; a < 4; ++a) {
+    for (int b = a + 1; b < 4; ++b) {
+      const int open[] = {2 * a, 2 * a + 1, 2 * b, 2 * b + 1};
+      for (int i = 0; i < 4; ++i) {
+        for (int j = i + 1; j < 4; ++j, ++choices)
+          ranks += open[i] / local == open[j] / local ? 1 : 2;
+      }
+    }
+  }
+  return static_cast<double>(ranks) / choices;
+}
+
+TEST(LayerCollectives, NodeLimitedRoutingKeepsATokenToTheRanksOfItsGroups) {
+  RankShape shape = shape_of(2, true);
+  shape.dispatcher = TokenDispatcher::by_rank;
+  ModelSpec model = mixture();
+  for (LayerSpec& kind : model.layer_kinds) {
+    if (!kind.moe) continue;
+    kind.moe->groups = 4;
+    kind.moe->top_groups = 2;
+  }
+  for (const int ep : {2, 4, 8}) {
+    shape.ep = ep;
+    for (const CollectiveUse& use : layer_of(model, shape).collectives) {
+      if (use.collective.fan_out == 0) continue;
+      EXPECT_NEAR(use.collective.copies, ranks_of_two_groups(8 / ep), 1e-12) << ep;
+      EXPECT_EQ(use.collective.groups, 4);
+      EXPECT_EQ(use.collective.top_groups, 2);
+    }
+  }
+}
+
 TEST(LayerOperators, FusedExpertsAreCastOnlyAtTheirEnds) {
   RankShape shape = shape_of(1, false);
   shape.gemm = GemmPrecision::mxfp8;

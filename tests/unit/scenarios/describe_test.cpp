@@ -21,7 +21,8 @@ TEST(Describe, SpellsAPlanAsScenarioFilesDo) {
   EXPECT_EQ(
       plan.dump(),
       R"({"gpus":64,"tp":4,"pp":4,"vpp":5,"dp":4,"cp":1,"ep":1,"etp":1,"sequence_parallel":true,"dp_replicate":1,"zero":0,)"
-      R"("micro_batch":1,"recompute":"full:2","precision":"bf16","schedule":"interleaved","framework":"megatron-core"})");
+      R"("micro_batch":1,"micro_batch_group":0,"recompute":"full:2","precision":"bf16","offload_optimizer":0.0,)"
+      R"("offload_parameters":0.0,"offload_activations":0.0,"schedule":"interleaved","framework":"megatron-core"})");
 }
 
 TEST(Describe, AddsUpToTheTotals) {

@@ -163,6 +163,48 @@ TEST(Exporters, ReplicasHaveANameInEachFramework) {
               HasSubstr("no instances of Megatron-FSDP together with expert parallelism"));
 }
 
+// Each framework's own word for what it keeps in host memory (Megatron core 0.16.1, DeepSpeed
+// 0.19.8, torchtitan 0.2.2, Accelerate 1.15.0).
+TEST(Exporters, OffloadHasANameInEachFramework) {
+  const Flags half = {
+      {"--tp", "1"}, {"--offload-optimizer", "0.5"}, {"--offload-activations", "0.25"}};
+  EXPECT_THAT(
+      text(kMegatronExporter, question("llama3-8b", "megatron-core"), half),
+      AllOf(HasSubstr("--optimizer-cpu-offload"), HasSubstr("--optimizer-offload-fraction 0.5"),
+            HasSubstr("--use-precision-aware-optimizer"), HasSubstr("--cpu-offloading"),
+            HasSubstr("--cpu-offloading-num-layers 8")));
+  EXPECT_THAT(
+      text(kNemoExporter, question("llama3-8b", "megatron-core"), half),
+      AllOf(HasSubstr("optimizer_cpu_offload: true"), HasSubstr("optimizer_offload_fraction: 0.5"),
+            HasSubstr("use_precision_aware_optimizer: true"), HasSubstr("cpu_offloading: true"),
+            HasSubstr("cpu_offloading_num_layers: 8")));
+  const auto json = nlohmann::json::parse(
+      text(kDeepspeedExporter, question("llama3-8b", "deepspeed"),
+           {{"--tp", "1"}, {"--offload-optimizer", "0.5"}, {"--offload-parameters", "1"}}));
+  const auto& zero = json["zero_optimization"];
+  EXPECT_EQ(zero["offload_optimizer"]["device"], "cpu");
+  EXPECT_EQ(zero["offload_optimizer"]["ratio"], 0.5);
+  EXPECT_EQ(zero["offload_param"]["device"], "cpu");
+  const Flags whole = {{"--tp", "1"}, {"--offload-optimizer", "1"}, {"--offload-parameters", "1"}};
+  EXPECT_THAT(text(kTorchtitanExporter, question("llama3-8b", "torchtitan"), whole),
+              HasSubstr("enable_cpu_offload = true"));
+  Flags checkpoints = whole;
+  checkpoints.insert(checkpoints.end(), {{"--offload-activations", "1"}, {"--recompute", "full"}});
+  EXPECT_THAT(text(kAccelerateExporter, question("llama3-8b", "accelerate-fsdp"), checkpoints),
+              AllOf(HasSubstr("fsdp_offload_params: true"),
+                    HasSubstr("fsdp_activation_checkpointing_offload: true")));
+}
+
+TEST(MegatronExport, NamesGroupsOfExpertsAndOfMicroBatches) {
+  const std::string script = text(
+      kMegatronExporter, question("deepseek-v3", "megatron-core"),
+      {{"--tp", "1"}, {"--pp", "4"}, {"--vpp", "2"}, {"--ep", "16"}, {"--micro-batch-group", "8"}});
+  for (const char* argument : {"--moe-router-num-groups 8", "--moe-router-group-topk 4",
+                               "--microbatch-group-size-per-virtual-pipeline-stage 8"}) {
+    EXPECT_THAT(script, HasSubstr(argument));
+  }
+}
+
 TEST(NemoExport, IsTheSamePlanInMegatronBridgesWords) {
   const std::string yaml = text(kNemoExporter, question("mixtral-8x7b", "megatron-core"),
                                 {{"--tp", "2"}, {"--pp", "4"}, {"--vpp", "2"}, {"--ep", "8"}});

@@ -272,6 +272,28 @@ TEST(DeepspeedJob, MicsKeepsCopiesOfTheStates) {
   EXPECT_THAT(mistakes(file("3", "24"), llama), HasSubstr("over 64 ranks"));
 }
 
+TEST(DeepspeedJob, OffloadIsRead) {
+  const auto file = [](const std::string& zero) {
+    return R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2,
+      "bf16": {"enabled": true}, "zero_optimization": {)" +
+           zero + "}}";
+  };
+  const Flags llama = with(kNode, {{"--model", "llama3-8b"}, {"--sequence-length", "4096 tokens"}});
+  const auto offload = [&](const std::string& zero) {
+    return good(file(zero), llama).plan->offload;
+  };
+  EXPECT_EQ(offload(R"("stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.25},
+                       "offload_param": {"device": "cpu", "pin_memory": true})"),
+            (simulator::Offload{0.25, 1, 0}));
+  EXPECT_EQ(offload(R"("stage": 2, "cpu_offload": true)"), (simulator::Offload{1, 0, 0}));
+  EXPECT_EQ(offload(R"("stage": 3, "offload_optimizer": {"device": "none"})"),
+            simulator::Offload{});
+  EXPECT_THAT(mistakes(file(R"("stage": 3, "offload_optimizer": {"device": "nvme"})"), llama),
+              AllOf(HasSubstr("offload_optimizer.device"), HasSubstr("nvme is not modelled")));
+  EXPECT_THAT(mistakes(file(R"("stage": 2, "offload_param": {"device": "cpu"})"), llama),
+              HasSubstr("deepspeed needs ZeRO-3"));
+}
+
 TEST(DeepspeedJob, WhatDeepspeedRefusesIsRefused) {
   EXPECT_THAT(mistakes(R"({"train_batch_size": 10, "train_micro_batch_size_per_gpu": 1,
       "gradient_accumulation_steps": 1, "fp16": {"enabled": true}, "bf16": {"enabled": true},
@@ -302,6 +324,29 @@ TEST(AccelerateJob, StrategiesOfTheFirstVersionHaveNamesOrNumbers) {
   const Scenario hybrid = zero("HYBRID_SHARD");
   EXPECT_EQ(hybrid.plan->zero, ZeroStage::parameters);
   EXPECT_EQ(hybrid.plan->dp_replicate, 2);  // a replica is a node
+}
+
+TEST(AccelerateJob, OffloadIsRead) {
+  const auto file = [](const std::string& more) {
+    return "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 16\nfsdp_config:\n"
+           "  fsdp_version: 2\n  fsdp_offload_params: true\n" +
+           more;
+  };
+  EXPECT_EQ(good(file(""), kTrain).plan->offload, (simulator::Offload{1, 1, 0}));
+  const std::string checkpoints = "  fsdp_activation_checkpointing_offload: true\n";
+  EXPECT_EQ(
+      good(file("  fsdp_activation_checkpointing: true\n" + checkpoints), kTrain).plan->offload,
+      (simulator::Offload{1, 1, 1}));
+  EXPECT_THAT(mistakes(file(checkpoints), kTrain),
+              HasSubstr("requires fsdp_activation_checkpointing"));
+}
+
+TEST(TorchtitanJob, OffloadIsRead) {
+  EXPECT_EQ(
+      good("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nenable_cpu_offload = true\n",
+           kNode)
+          .plan->offload,
+      (simulator::Offload{1, 1, 0}));
 }
 
 TEST(AccelerateJob, TheSecondVersionHasAFlagAndParallelism) {

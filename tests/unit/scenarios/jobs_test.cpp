@@ -202,6 +202,34 @@ TEST(MegatronJob, InstancesNeedTheDistributedOptimizerAndDivideItsRanks) {
               HasSubstr("3 instances do not divide the data-parallel degree"));
 }
 
+TEST(MegatronJob, OffloadIsRead) {
+  const ImportedJob job = good(
+      "--use-distributed-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 0.5 "
+      "--overlap-cpu-optimizer-d2h-h2d --cpu-offloading --cpu-offloading-num-layers 1");
+  EXPECT_EQ(job.plan.offload, (simulator::Offload{0.5, 0, 0.25}));
+  EXPECT_TRUE(job.framework.offload.overlaps_update);
+  EXPECT_THAT(job.notices, IsEmpty());
+  const ImportedJob plain = good("--use-distributed-optimizer --optimizer-cpu-offload");
+  EXPECT_EQ(plain.plan.offload, (simulator::Offload{1, 0, 0}));
+  EXPECT_FALSE(plain.framework.offload.overlaps_update);
+}
+
+TEST(MegatronJob, GroupsOfExpertsAndOfMicroBatchesAreRead) {
+  const std::string experts = "--num-experts 8 --moe-router-topk 2 --moe-router-num-groups 4 ";
+  const ImportedJob job =
+      good(experts +
+           "--moe-router-group-topk 2 "
+           "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 "
+           "--microbatch-group-size-per-virtual-pipeline-stage 3 --global-batch-size 24");
+  EXPECT_EQ(job.model.layer(0).moe->groups, 4);
+  EXPECT_EQ(job.model.layer(0).moe->top_groups, 2);
+  EXPECT_EQ(job.plan.micro_batch_group, 3);
+  EXPECT_THAT(mistake("--num-experts 8 --moe-router-topk 3 --moe-router-num-groups 4"),
+              HasSubstr("1 of 4 groups do not hold the 3 experts of a token"));
+  EXPECT_THAT(mistake("--num-experts 8 --moe-router-topk 2 --moe-router-num-groups 3"),
+              HasSubstr("3 groups do not divide 8 experts"));
+}
+
 TEST(MegatronJob, UnknownAndUnmodelledArgumentsAreTold) {
   const ImportedJob job = good("--tp-comm-overlap --lr 1e-4 --microbatch-size 2");
   EXPECT_THAT(job.notices, Contains(HasSubstr("--tp-comm-overlap is not modelled")));

@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 namespace foreplan::simulator {
 namespace {
 
@@ -73,6 +75,47 @@ TEST(Schedules, RefuseOthersWithWhatTheyNeedAndWhatThePlanHas) {
               HasSubstr("pp = " + std::to_string(pp)), HasSubstr("vpp = " + std::to_string(vpp)),
               HasSubstr(std::to_string(m) + " micro-batches")));
   }
+}
+
+/// Micro-batches of the forwards of the first stage, in order.
+std::string dealt(const PipelineShape& shape) {
+  std::string text;
+  const auto index = static_cast<std::size_t>(schedule_named("interleaved"));
+  for (const ScheduleSlot& slot : schedules()[index]->order(shape, 0)) {
+    if (slot.work == Work::forward) text += std::to_string(slot.micro_batch);
+  }
+  return text;
+}
+
+// Oracle: the examples of Megatron core's model_parallel_config.py,
+// microbatch_group_size_per_vp_stage.
+TEST(Interleaved, DealsMicroBatchesInGroupsAsMegatronDoes) {
+  EXPECT_EQ(dealt({2, 2, 4, 2}), "01012323");
+  EXPECT_EQ(dealt({2, 2, 4}), "01012323");
+  EXPECT_EQ(dealt({2, 2, 5, 3}), "0120123434");
+}
+
+// Oracle: schedules.py, get_pp_rank_microbatches: (vp - 1) * group more micro-batches in warm-up,
+// and forward_backward_pipelining_with_interleaving, which raises what is refused here.
+TEST(Interleaved, HoldsAsManyChunksAsItsGroupsWarmUp) {
+  const PipelineSchedule& interleaved =
+      *schedules()[static_cast<std::size_t>(schedule_named("interleaved"))];
+  EXPECT_EQ(interleaved.chunks_in_flight({4, 3, 16, 8}, 0), 2 * 8 + 2 * 3 + 1);
+  EXPECT_EQ(interleaved.chunks_in_flight({4, 3, 16, 8}, 3), 2 * 8 + 1);
+  ParallelPlan plan = plan_with("interleaved", 4, 3);
+  for (const auto& [group, m, runs] : {std::tuple{8, 16, true},
+                                       {5, 9, true},
+                                       {5, 7, false},
+                                       {3, 12, false},
+                                       {13, 12, false},
+                                       {12, 12, true}}) {
+    plan.micro_batch_group = group;
+    EXPECT_EQ(schedule_runs(plan, m), runs) << group << " of " << m;
+  }
+  EXPECT_THAT(schedule_obstacle(plan_with("1f1b", 4, 1), 8), IsEmpty());
+  plan = plan_with("1f1b", 4, 1);
+  plan.micro_batch_group = 4;
+  EXPECT_THAT(schedule_obstacle(plan, 8), HasSubstr("micro_batch_group: 1f1b does not deal"));
 }
 
 int layers_of(const std::vector<StageLayers>& layout) {

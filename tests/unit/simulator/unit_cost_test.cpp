@@ -190,6 +190,40 @@ TEST_F(UnitCosting, OneCopyOfATokenGoesToEachNode) {
   EXPECT_DOUBLE_EQ(exchanged({32, 8, 1}), 300);
 }
 
+/// Nodes that hold one of two choices, on average: they fall at random into two of four groups that
+/// are chosen at random, `per_node` groups to a node.
+double nodes_of_two_groups(int per_node) {
+  int nodes = 0, cases = 0;
+  for (int a = 0; a < 4; ++a) {
+    for (int b = a + 1; b < 4; ++b) {
+      for (const int first : {a, b}) {
+        for (const int second : {a, b}) {
+          nodes += first / per_node == second / per_node ? 1 : 2;
+          ++cases;
+        }
+      }
+    }
+  }
+  return static_cast<double>(nodes) / cases;
+}
+
+// Oracle: all choices counted; on eight nodes two of a group's four halves are as good as four
+// nodes, 4 (1 - (3/4)^2) of which are occupied.
+TEST_F(UnitCosting, NodeLimitedRoutingSendsATokenToTheNodesOfItsGroups) {
+  cost_.collective_s = 0;
+  cost_.per_byte_s = 1;
+  models::RankGraph graph = small_graph();
+  const Collective tokens{CollectiveKind::all_to_all, ParallelGroup::ep, Bytes{200}, 2, 2, 4, 2};
+  const auto exchanged = [&](int nodes) {
+    context_.groups.fill({8 * nodes, 8, 1});
+    graph.collectives = {{tokens, Pass::forward, Part::permute, {}, Pass::wgrad, 1}};
+    return costed(graph).forward[CostKind::ep];
+  };
+  EXPECT_NEAR(exchanged(2), 100 * nodes_of_two_groups(2), 1e-9);
+  EXPECT_NEAR(exchanged(4), 100 * nodes_of_two_groups(1), 1e-9);
+  EXPECT_NEAR(exchanged(8), 100 * 4 * (1 - 0.75 * 0.75), 1e-9);
+}
+
 TEST_F(UnitCosting, HostThatLaunchesInTimeCostsLittle) {
   framework_.host_time_per_kernel_s = 1e-5;  // two launches: 20 us beside 1.1 ms
   const UnitCost unit = costed(small_graph());
