@@ -156,6 +156,30 @@ TEST(Runs, AnOutOfMemoryRowIsKnown) {
   EXPECT_TRUE(Row().set("notes", "OUTCOME=OOM; died").run().measured.out_of_memory);
 }
 
+simulator::Offload offload_of_case(const std::string& source, const std::string& offload) {
+  const std::string header =
+      "id,source,model,params_b,layers,hidden,heads,kv_heads,vocab,seq,gpu,gpu_mem_gib,n_gpus,tp,"
+      "pp,"
+      "dp,cp,ep,zero_stage,offload,mbs,gbs,precision,recompute,optimizer,mode,outcome,value,unit,"
+      "completeness\n";
+  const auto table =
+      read_runs(header + "U1," + source +
+                    ",llama3-8b,8.03,32,4096,32,8,128256,1024,RTX3090-24G,24,8,,,8,,,3," + offload +
+                    ",1,16,bf16,full,adamw,finetune,fits,,,5\n",
+                "cases.csv");
+  EXPECT_TRUE(table && table->runs.size() == 1);
+  return table && table->runs.size() == 1 ? table->runs[0].scenario.plan->offload
+                                          : simulator::Offload{};
+}
+
+// DeepSpeed offloads what it is told to, FSDP all of it.
+TEST(Runs, CasesSayWhatWasOffloaded) {
+  EXPECT_EQ(offload_of_case("deepspeed", "none"), simulator::Offload{});
+  EXPECT_EQ(offload_of_case("deepspeed", "param"), (simulator::Offload{0, 1, 0}));
+  EXPECT_EQ(offload_of_case("deepspeed", "param+optimizer"), (simulator::Offload{1, 1, 0}));
+  EXPECT_EQ(offload_of_case("torchtitan", "param"), (simulator::Offload{1, 1, 0}));
+}
+
 TEST(Runs, AForeignHeaderIsRefused) {
   const auto table = read_runs("a,b\n1,2\n", "x.csv");
   ASSERT_FALSE(table.has_value());
