@@ -98,6 +98,8 @@ struct RankShape {
   bool replicates_embedding = false;  ///< every TP rank looks up all tokens in a whole table
   bool gathers_logits = false;        ///< every TP rank computes the loss of the whole vocabulary
   DType activation = DType::bf16;     ///< bf16 or fp16: hidden states and attention core
+  /// The fused core's output is kept as the kernels wrote it and again as the projection reads it.
+  bool copies_context = false;
   GemmPrecision gemm = GemmPrecision::native;
   bool keeps_narrow = true;  ///< narrow GEMMs keep their operands narrow (TransformerEngine)
   bool fp8_keeps_transpose =

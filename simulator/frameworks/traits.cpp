@@ -187,11 +187,14 @@ void check_keys(const Node& root) {
              "gathers_run_ahead",
              "keeps_stage_outputs",
              "replicates_embedding",
+             "logs_reserved",
              "runs_rotary",
+             "runs_noted",
              "context",
              "more_communicators",
              "gradient_accumulation",
              "dummy_weight_gradients",
+             "dummy_head_gradient",
              "attention_mask_tensor",
              "tensor_parallel",
              "pipeline_parallel",
@@ -259,6 +262,10 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
     for (const Node& name : names->items()) traits.runs_as.push_back(name.text());
     if (const auto before = root.find("runs_before"))
       traits.runs_before = before->required("value").text();
+    if (const auto noted = root.find("runs_noted")) {
+      for (const Node& text : noted->required("value").items())
+        traits.runs_noted.push_back(text.text());
+    }
     if (const auto rotary = root.find("runs_rotary"))
       traits.runs_rotary = rotary->required("value").boolean();
   }

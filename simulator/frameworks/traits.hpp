@@ -35,6 +35,8 @@ struct FrameworkTraits {
   /// These traits hold only before that release of the vendor's container, e.g. "26.06"; empty =
   /// for every release that no other file of the same `runs_as` claims.
   std::string runs_before;
+  /// What notes on runs say of a release that has these traits, in lower case.
+  std::vector<std::string> runs_noted;
   /// These traits hold for the releases that have rotary positions: runs of models with them go
   /// before those of an older release.
   bool runs_rotary = false;

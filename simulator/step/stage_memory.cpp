@@ -53,9 +53,10 @@ double kept_root_bytes(const PlanTerms& t, const StageLayers& layers) {
   return t.framework.states.parameter_bytes * root;
 }
 
-/// The loss: nothing but the root is gathered.
+/// The loss: nothing but the root is gathered. What the head keeps lives only here, since the last
+/// stage runs forward and backward of a micro-batch's head back to back.
 Moment head_moment(const PlanTerms& t, const StageLayers& layers) {
-  return {t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
+  return {t.shard.head.full_saved_bytes + t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
 }
 
 /// A layer's backward: its own transient, under recomputation also everything that it keeps until
@@ -101,9 +102,10 @@ WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
     consider(layer_moment(t, layers, t.shard.layers[static_cast<std::size_t>(kind)]));
   }
   if (layers.embedding) consider({t.shard.embedding.transient_bytes, kept_root_bytes(t, layers)});
-  // A Python variable keeps the previous stage's tensor alive (Megatron-LM schedules, no
-  // interleaving).
-  if (t.plan.pp > 1 && t.plan.vpp == 1) worst.transient += t.shard.boundary_bytes;
+  // A Python variable holds the gradient that was sent to the stage before until the next one is
+  // there (Megatron-LM schedules, no interleaving).
+  if (t.plan.pp > 1 && t.plan.vpp == 1 && !layers.embedding)
+    worst.transient += t.shard.boundary_bytes;
   worst.pooled = most_gathered - worst.gathered;
   return worst;
 }
@@ -146,6 +148,7 @@ double workspace_bytes(const PlanTerms& t, const StageLayers& layers) {
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] > 0) bytes += t.shard.dummy_gradient_bytes[kind];
   }
+  if (layers.layer_count() > 0) bytes += t.shard.common_dummy_bytes;
   if (layers.head) bytes += t.shard.head_dummy_gradient_bytes;
   if (layers.embedding || layers.head) bytes += t.shard.mask_bytes;
   if (t.plan.dp > 1) bytes += t.framework.bucket_bytes;
@@ -207,9 +210,6 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   memory.fp8_copies = cost.fp8_copy_bytes;
 
   memory.activations = activation_bytes(t, stage, pipeline_stage);
-  // The last stage runs forward and backward of a micro-batch's head back to back.
-  if (layers.head) memory.activations += t.shard.head.full_saved_bytes;
-
   const WorstMoment worst = worst_moment(t, layers);
   memory.transient = worst.transient;
   memory.gathered = worst.gathered;

@@ -29,7 +29,8 @@ struct ShardCosts {
   double mask_bytes = 0;
   double workspace_bytes = 0;       ///< of matrix libraries, on every stage
   double head_workspace_bytes = 0;  ///< the same, on the last stage alone
-  double dummy_gradient_bytes[kMaxLayerKinds] = {};
+  double common_dummy_bytes = 0;                     ///< spare gradients that all kinds share
+  double dummy_gradient_bytes[kMaxLayerKinds] = {};  ///< those of one kind beside them
   double head_dummy_gradient_bytes = 0;
   /// Where the loss casts its logits: the block of the narrow ones, which no wide one fits into.
   double head_hole_bytes = 0;
