@@ -169,6 +169,11 @@ struct RankGraph {
 /// FLOPs of the forward pass of one sequence on one device, from the operators.
 [[nodiscard]] double forward_flops(const ModelSpec& model, std::int64_t sequence_length);
 
+/// A mark beside kEverySecondMatmul: every product but the layer's last is computed again, because
+/// the recomputation has no name for them.
+inline constexpr PartSet kEveryMatmul = PartSet{1} << 30;
+static_assert(kPartCount < 30);
+
 /// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward:
 /// 0 or 1, and between where every second product of a fused one is.
 [[nodiscard]] double recomputed_share(const Operator& op, PartSet recomputed);

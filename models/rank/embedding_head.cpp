@@ -95,8 +95,8 @@ struct LossTraffic {
 ///   the logits were cast, casts back: with the cast six, else four tensors of the logits' own size
 ///   are alive. compiled: two. native (Megatron-LM, core/fusions/fused_cross_entropy.py, compiled):
 ///   a second fp32 copy is alive beside the softmax.
-/// `parts`: each rank has a part of the vocabulary. PyTorch's loss_parallel then adds the exponential
-/// of the saved tensor to the filled gradient in a tensor of its own, beside all three
+/// `parts`: each rank has a part of the vocabulary. PyTorch's loss_parallel then adds the
+/// exponential of the saved tensor to the filled gradient in a tensor of its own, beside all three
 /// (torch 2.13 distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward).
 LossTraffic loss_traffic(LossKernel kernel, double e, bool parts) {
   const double fp32_moment = (parts ? 3 : 2) * kFp32;
@@ -152,7 +152,8 @@ void add_loss(GraphBuilder& builder, std::int64_t vocabulary) {
 void note_head_moments(GraphBuilder& builder, std::int64_t vocabulary) {
   const LocalSizes& sizes = builder.sizes();
   const double logits = loss_logits(sizes, vocabulary);
-  const LossTraffic loss = loss_traffic(builder.shape().loss, sizes.element(), splits_logits(builder.shape()));
+  const LossTraffic loss =
+      loss_traffic(builder.shape().loss, sizes.element(), splits_logits(builder.shape()));
   const Bytes gathered = sizes.gathers() ? sizes.gathered_state() : Bytes{};
   const Bytes scattered = sizes.gathers() ? sizes.hidden_state() : Bytes{};
   const Bytes input_gradient = sizes.gathered_state() + scattered;

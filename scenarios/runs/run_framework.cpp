@@ -80,9 +80,8 @@ std::string year_of(std::string_view source) {
   const auto at = source.find(kCentury);
   if (at == std::string_view::npos || source.size() < at + 5) return {};
   const std::string_view year = source.substr(at + 1, 4);
-  const bool digits = std::all_of(year.begin(), year.end(), [](unsigned char c) {
-    return std::isdigit(c) != 0;
-  });
+  const bool digits =
+      std::all_of(year.begin(), year.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   return digits ? fmt::format(" ({})", year) : std::string();
 }
 

@@ -20,9 +20,9 @@ struct RunKind {
 /// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest
 /// text that the name and the year in its source's key contain, of the release of the vendor's
 /// container that the notes name ("NeMo container 26.04") or that has the model's positions; a
-/// release that the notes name otherwise (`runs_noted`) goes before. Falls back on how the run shards:
-/// FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails where a traits file
-/// cannot be read.
+/// release that the notes name otherwise (`runs_noted`) goes before. Falls back on how the run
+/// shards: FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails where a
+/// traits file cannot be read.
 [[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(
     std::string_view framework, std::string_view notes, const RunKind& kind,
     std::vector<std::string>& assumptions);

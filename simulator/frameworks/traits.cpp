@@ -141,6 +141,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
     traits.fused_expert_precisions = precisions_of(*fused);
   if (const auto overlap = read.optional_value("overlap_ep_unpipelined"))
     traits.overlap_ep_unpipelined = precisions_of(*overlap);
+  if (const auto unlisted = read.optional_value("unlisted_products"))
+    traits.unlisted_products = precisions_of(*unlisted);
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
   const auto validates = read.optional_value("post_validates_optimizer");
@@ -163,6 +165,7 @@ void check_keys(const Node& root) {
              "keeps_narrow_operands",
              "dropout",
              "unstated_recompute",
+             "unlisted_products",
              "shard_is_master",
              "reshards_root",
              "context_parallel_kind",

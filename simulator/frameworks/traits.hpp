@@ -109,7 +109,9 @@ struct FrameworkTraits {
   bool deterministic = false;
   bool keeps_narrow_operands = true;   ///< FP8: activations and weight copies are kept narrow
   RecomputePolicy unstated_recompute;  ///< what runs without a word about it mean
-  double dropout = 0;                  ///< hidden and attention dropout of the framework's defaults
+  /// Precisions whose products selective recomputation by operator has no name for.
+  std::vector<Precision> unlisted_products;
+  double dropout = 0;  ///< hidden and attention dropout of the framework's defaults
 
   double host_time_per_kernel_s = 0;  ///< CPU time to launch one kernel or collective
   /// Time of a tensor-parallel collective inside a step over the measured one, whose ranks start

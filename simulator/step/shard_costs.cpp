@@ -103,6 +103,19 @@ void add_workspaces(const DeviceSpec& device, const models::ModelSpec& model,
   (experts ? shard.workspace_bytes : shard.head_workspace_bytes) += torch;
 }
 
+/// The policies as the framework carries them out in a precision: products that its selective
+/// recomputation does not know are all computed again.
+std::vector<RecomputePolicy> policies_in(const std::vector<RecomputePolicy>& policies,
+                                         Precision precision, const FrameworkTraits& framework) {
+  std::vector<RecomputePolicy> done = policies;
+  const auto& unlisted = framework.unlisted_products;
+  if (std::find(unlisted.begin(), unlisted.end(), precision) == unlisted.end()) return done;
+  for (RecomputePolicy& policy : done) {
+    if ((policy.parts & kEverySecondMatmul) != 0) policy.parts |= models::kEveryMatmul;
+  }
+  return done;
+}
+
 /// Logits of one micro-batch as this rank's projection writes them.
 double logit_bytes(const models::RankShape& shape) {
   return bytes_per_element(shape.activation) * static_cast<double>(shape.micro_batch) *
@@ -126,7 +139,8 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   context.narrow_weight_bytes =
       models::operand_bytes(shape.gemm) *
       (shape.fp8_keeps_transpose || models::is_block_scaled(shape.gemm) ? 2.0 : 1.0);
-  context.policies = policies_;
+  const auto policies = policies_in(policies_, plan.precision, framework);
+  context.policies = policies;
 
   ShardCosts shard;
   shard.layer_kinds = static_cast<int>(model.layer_kinds.size());
