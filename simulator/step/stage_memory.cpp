@@ -80,6 +80,17 @@ Moment layer_moment(const PlanTerms& t, const StageLayers& layers, const UnitCos
   return moment;
 }
 
+/// Messages between stages that are alive beside what is kept. A Python variable holds the gradient
+/// that was sent to the stage before until the next one is there (Megatron-LM schedules, no
+/// interleaving). An engine that keeps its outputs receives into buffers of its own from both sides
+/// (DeepSpeed edaa722 runtime/pipe/engine.py: pipe_recv_buf, grad_layer).
+double held_messages_bytes(const PlanTerms& t, const StageLayers& layers) {
+  if (t.plan.pp == 1 || t.plan.vpp > 1) return 0;
+  const int before = layers.embedding ? 0 : 1;
+  const int after = t.framework.memory.keeps_stage_outputs && !layers.head ? 1 : 0;
+  return (before + after) * t.shard.boundary_bytes;
+}
+
 /// The worst moment of a stage. Gathers and reductions run on streams of their own, whose memory
 /// the allocator lends to no other stream: `pooled` is what they hold at their own peak and not in
 /// that moment.
@@ -102,10 +113,7 @@ WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
     consider(layer_moment(t, layers, t.shard.layers[static_cast<std::size_t>(kind)]));
   }
   if (layers.embedding) consider({t.shard.embedding.transient_bytes, kept_root_bytes(t, layers)});
-  // A Python variable holds the gradient that was sent to the stage before until the next one is
-  // there (Megatron-LM schedules, no interleaving).
-  if (t.plan.pp > 1 && t.plan.vpp == 1 && !layers.embedding)
-    worst.transient += t.shard.boundary_bytes;
+  worst.transient += held_messages_bytes(t, layers);
   worst.pooled = most_gathered - worst.gathered;
   return worst;
 }

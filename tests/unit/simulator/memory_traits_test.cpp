@@ -57,6 +57,11 @@ TEST_F(MemoryOfTraits, StagesKeepTheirOutputsForAsManyMicroBatchesAsAreInFlight)
                 (4.0 - static_cast<double>(stage)) * output, 1);
   }
   EXPECT_EQ(with[3].memory.activations, without[3].memory.activations) << "its output is the loss";
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    EXPECT_NEAR(with[stage].memory.transient - without[stage].memory.transient,
+                stage < 3 ? output : 0, 1)
+        << "a gradient comes from the stage after " << stage;
+  }
 }
 
 TEST_F(MemoryOfTraits, StagesAfterTheFirstHoldTheGradientThatTheySent) {
