@@ -111,10 +111,11 @@ double query_share(const RankGraph& graph) {
 }
 
 /// What stays of a tensor when every second product is rebuilt: q and v of the projections, one
-/// side of a gated unit; the sum after attention is rebuilt from the recomputed o.
-double kept_share(const RankGraph& graph, const SavedTensor& tensor) {
-  if (tensor.label == "qkv") return (1 + query_share(graph)) / 2;
-  if (tensor.label == "fc1_output") return 0.5;
+/// side of a gated unit; the sum after attention is rebuilt from the recomputed o. Of those that
+/// all products make nothing stays where all are rebuilt.
+double kept_share(const RankGraph& graph, const SavedTensor& tensor, bool all_products) {
+  if (tensor.label == "qkv") return all_products ? 0 : (1 + query_share(graph)) / 2;
+  if (tensor.label == "fc1_output") return all_products ? 0 : 0.5;
   if (tensor.label == "ffn_input") return 0;
   return 1;
 }
@@ -130,21 +131,23 @@ bool runs_eagerly(const RankGraph& graph) {
 double recomputed_share(const Operator& op, PartSet recomputed) {
   if (contains(recomputed, op.part)) return 1;
   if ((recomputed & kEverySecondMatmul) == 0 || op.kind != OperatorKind::gemm) return 0;
+  const bool all = (recomputed & kEveryMatmul) != 0;
   if (op.part == Part::attention_output) return 1;
-  if (op.part == Part::fc1) return 0.5;
-  return op.part == Part::qkv ? 1.0 / 3 : 0;
+  if (op.part == Part::fc1) return all ? 1 : 0.5;
+  return op.part == Part::qkv ? (all ? 1 : 1.0 / 3) : 0;
 }
 
 Bytes saved_bytes(const RankGraph& graph, PartSet recomputed) {
   const bool every_second = (recomputed & kEverySecondMatmul) != 0;
+  const bool every = (recomputed & kEveryMatmul) != 0;
   Bytes sum;
   for (const SavedTensor& tensor : graph.saved) {
     if (!tensor.boundary && contains(recomputed, tensor.part)) continue;
-    sum += every_second ? kept_share(graph, tensor) * tensor.size : tensor.size;
+    sum += every_second ? kept_share(graph, tensor, every) * tensor.size : tensor.size;
   }
   // The layer's last product is saved by its kind; a compiled backward, which does not read it,
   // drops it.
-  if (every_second && runs_eagerly(graph)) sum += graph.boundary;
+  if (every_second && !every && runs_eagerly(graph)) sum += graph.boundary;
   return sum;
 }
 

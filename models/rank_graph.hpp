@@ -98,6 +98,8 @@ struct RankShape {
   bool replicates_embedding = false;  ///< every TP rank looks up all tokens in a whole table
   bool gathers_logits = false;        ///< every TP rank computes the loss of the whole vocabulary
   DType activation = DType::bf16;     ///< bf16 or fp16: hidden states and attention core
+  /// The fused core's output is kept as the kernels wrote it and again as the projection reads it.
+  bool copies_context = false;
   GemmPrecision gemm = GemmPrecision::native;
   bool keeps_narrow = true;  ///< narrow GEMMs keep their operands narrow (TransformerEngine)
   bool fp8_keeps_transpose =
@@ -166,6 +168,11 @@ struct RankGraph {
 
 /// FLOPs of the forward pass of one sequence on one device, from the operators.
 [[nodiscard]] double forward_flops(const ModelSpec& model, std::int64_t sequence_length);
+
+/// A mark beside kEverySecondMatmul: every product but the layer's last is computed again, because
+/// the recomputation has no name for them.
+inline constexpr PartSet kEveryMatmul = PartSet{1} << 30;
+static_assert(kPartCount < 30);
 
 /// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward:
 /// 0 or 1, and between where every second product of a fused one is.

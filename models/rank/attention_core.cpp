@@ -52,9 +52,10 @@ class AttentionCore {
       keep_scores();
     }
     // A fused backward needs the context, which is another tensor than the projection's input where
-    // that is quantised, and where Ulysses has exchanged it.
+    // that is quantised, where Ulysses has exchanged it, and where the layout differs.
     const bool exchanged = exchanges() && exchanges_heads_;
-    if (fused_ && ((sizes_.fp8() && shape_.keeps_narrow) || exchanged))
+    const bool quantised = sizes_.fp8() && shape_.keeps_narrow;
+    if (fused_ && (quantised || exchanged || shape_.copies_context))
       builder_.keep(core("context"), context_bytes());
   }
 

@@ -95,18 +95,25 @@ struct LossTraffic {
 ///   the logits were cast, casts back: with the cast six, else four tensors of the logits' own size
 ///   are alive. compiled: two. native (Megatron-LM, core/fusions/fused_cross_entropy.py, compiled):
 ///   a second fp32 copy is alive beside the softmax.
-LossTraffic loss_traffic(LossKernel kernel, double e) {
+/// `parts`: each rank has a part of the vocabulary. PyTorch's loss_parallel then adds the
+/// exponential of the saved tensor to the filled gradient in a tensor of its own, beside all three
+/// (torch 2.13 distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward).
+LossTraffic loss_traffic(LossKernel kernel, double e, bool parts) {
+  const double fp32_moment = (parts ? 3 : 2) * kFp32;
   switch (kernel) {
     case LossKernel::unfused: return {{e + 5 * kFp32, 4 * kFp32}, {2 * kFp32, kFp32 + e}, kFp32, e};
     case LossKernel::fused: return {{2 * e, e}, {e, e}, e, 0};
     case LossKernel::eager_fp32:
-      return {{e + 2 * kFp32, 2 * kFp32}, {3 * kFp32, 2 * kFp32 + e}, kFp32, 2 * kFp32};
+      return {{e + 2 * kFp32, 2 * kFp32}, {3 * kFp32, 2 * kFp32 + e}, kFp32, fp32_moment};
     case LossKernel::eager: return {{2 * e, e}, {2 * e, 2 * e}, e, 3 * e};
     case LossKernel::compiled: return {{2 * e, 0}, {e, e}, e, e};
     case LossKernel::native: return {{e + 2 * kFp32, 2 * kFp32}, {kFp32, e}, kFp32, e + kFp32};
   }
   return {};
 }
+
+/// The vocabulary is split over tensor-parallel ranks up to the loss.
+bool splits_logits(const RankShape& shape) { return shape.tp > 1 && !shape.gathers_logits; }
 
 /// Logits that this rank's loss works on.
 double loss_logits(const LocalSizes& sizes, std::int64_t vocabulary) {
@@ -119,7 +126,7 @@ void add_loss(GraphBuilder& builder, std::int64_t vocabulary) {
   const LocalSizes& sizes = builder.sizes();
   const RankShape& shape = builder.shape();
   const double logits = loss_logits(sizes, vocabulary);
-  const LossTraffic loss = loss_traffic(shape.loss, sizes.element());
+  const LossTraffic loss = loss_traffic(shape.loss, sizes.element(), splits_logits(shape));
   const Site site{Part::loss, "cross_entropy"};
   const RowShape rows{sizes.tokens(), vocabulary * (shape.gathers_logits ? shape.tp : 1)};
   builder.rows(OperatorKind::cross_entropy, Pass::forward, site, rows,
@@ -145,7 +152,8 @@ void add_loss(GraphBuilder& builder, std::int64_t vocabulary) {
 void note_head_moments(GraphBuilder& builder, std::int64_t vocabulary) {
   const LocalSizes& sizes = builder.sizes();
   const double logits = loss_logits(sizes, vocabulary);
-  const LossTraffic loss = loss_traffic(builder.shape().loss, sizes.element());
+  const LossTraffic loss =
+      loss_traffic(builder.shape().loss, sizes.element(), splits_logits(builder.shape()));
   const Bytes gathered = sizes.gathers() ? sizes.gathered_state() : Bytes{};
   const Bytes scattered = sizes.gathers() ? sizes.hidden_state() : Bytes{};
   const Bytes input_gradient = sizes.gathered_state() + scattered;

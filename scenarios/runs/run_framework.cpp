@@ -74,6 +74,17 @@ bool holds(const FrameworkTraits& traits, const std::vector<int>& container, boo
          (!container.empty() && container < release(traits.runs_before));
 }
 
+/// " (2025)" of a source whose key holds a date ("torchtitan-202506-h200"); empty for others.
+std::string year_of(std::string_view source) {
+  constexpr std::string_view kCentury = "-20";
+  const auto at = source.find(kCentury);
+  if (at == std::string_view::npos || source.size() < at + 5) return {};
+  const std::string_view year = source.substr(at + 1, 4);
+  const bool digits =
+      std::all_of(year.begin(), year.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return digits ? fmt::format(" ({})", year) : std::string();
+}
+
 /// Whether the framework can shard parameters, or can do without.
 bool can_shard(const FrameworkTraits& traits, bool parameters) {
   return parameters ? traits.zero_stages.back() == simulator::ZeroStage::parameters
@@ -81,14 +92,18 @@ bool can_shard(const FrameworkTraits& traits, bool parameters) {
 }
 
 /// Only frameworks that can shard what the run shards are asked. Traits of a release go before
-/// those of all.
+/// those of all, and a release that the notes name before everything.
 const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::string_view text,
-                                const std::vector<int>& container, const RunKind& kind) {
+                                std::string_view notes, const RunKind& kind) {
   const FrameworkTraits* best = nullptr;
+  const std::vector<int> container = container_release(notes);
   std::tuple<std::size_t, bool, bool> closest{0, false, false};
   for (const FrameworkTraits& traits : all) {
     if (!can_shard(traits, kind.shards_parameters)) continue;
     if (!holds(traits, container, kind.rotary)) continue;
+    for (const std::string& noted : traits.runs_noted) {
+      if (has(notes, noted)) return &traits;
+    }
     for (const std::string& word : traits.runs_as) {
       const std::tuple close{word.size(), !traits.runs_before.empty(), traits.runs_rotary};
       if (close > closest && has(text, word)) {
@@ -114,7 +129,7 @@ Result<FrameworkTraits> framework_of_run(std::string_view framework, std::string
   const auto& all = all_frameworks();
   if (!all) return fail(all.error());
   if (const FrameworkTraits* fit =
-          best_fit(*all, lower(framework), container_release(lower(notes)), kind))
+          best_fit(*all, lower(framework) + year_of(kind.source), lower(notes), kind))
     return *fit;
   const std::string_view fallback = kind.shards_parameters ? "torchtitan" : "megatron-core";
   const FrameworkTraits* traits = named(*all, fallback);
@@ -170,6 +185,9 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
     traits.states.gradient_bytes = 2;
   // A buffer of the computing type is what backward adds to.
   if (traits.states.gradient_bytes == 2) traits.states.computed_gradient_bytes = 0;
+  // SimuMax writes "fused CE" for --cross-entropy-loss-fusion with --cross-entropy-fusion-impl te
+  // (MooreThreads/SimuMax 4dcaae5 docs, cross_entropy_loss_fusion).
+  if (has(notes, "fused ce")) traits.loss = models::LossKernel::fused;
   if (has(notes, "no gradient-accumulation fusion"))
     traits.gradient_sink = models::GradientSink::own_kernel;
   if (has(notes, "torch.compile")) traits.compile_blocks();
@@ -184,7 +202,7 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
   }
 }
 
-MemoryDefinition memory_definition(std::string_view notes_text) {
+MemoryDefinition memory_definition(std::string_view notes_text, MemoryDefinition unstated) {
   const std::string notes = lower(notes_text);
   // The clause that speaks of memory; other clauses name other figures.
   const auto at = notes.find("memory = ");
@@ -203,7 +221,7 @@ MemoryDefinition memory_definition(std::string_view notes_text) {
       {"occupancy", MemoryDefinition::device},    {"device", MemoryDefinition::device},
       {"context", MemoryDefinition::device},      {"gpu memory in use", MemoryDefinition::device}};
   std::size_t first = std::string_view::npos;
-  MemoryDefinition meaning = MemoryDefinition::allocated;
+  MemoryDefinition meaning = unstated;
   for (const Word& word : kWords) {
     const auto found = clause.find(word.text);
     if (found < first) {

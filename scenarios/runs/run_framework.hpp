@@ -14,13 +14,15 @@ namespace foreplan::scenarios {
 struct RunKind {
   bool shards_parameters = false;  ///< FSDP or ZeRO-3
   bool rotary = false;             ///< a model with rotary positions
+  std::string_view source;         ///< key of the table's source, which may hold a date
 };
 
 /// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest
-/// text that the name contains, of the release of the vendor's container that the notes name
-/// ("NeMo container 26.04") or that has the model's positions. Falls back on how the run shards:
-/// FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails where a traits file
-/// cannot be read.
+/// text that the name and the year in its source's key contain, of the release of the vendor's
+/// container that the notes name ("NeMo container 26.04") or that has the model's positions; a
+/// release that the notes name otherwise (`runs_noted`) goes before. Falls back on how the run
+/// shards: FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails where a
+/// traits file cannot be read.
 [[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(
     std::string_view framework, std::string_view notes, const RunKind& kind,
     std::vector<std::string>& assumptions);
@@ -40,7 +42,8 @@ struct RunKind {
 void apply_switches(std::string_view notes, std::string_view optimizer_states,
                     simulator::FrameworkTraits& traits);
 
-/// What the notes call memory.
-[[nodiscard]] MemoryDefinition memory_definition(std::string_view notes);
+/// What the notes call memory; `unstated` where they say nothing of it.
+[[nodiscard]] MemoryDefinition memory_definition(
+    std::string_view notes, MemoryDefinition unstated = MemoryDefinition::allocated);
 
 }  // namespace foreplan::scenarios

@@ -206,7 +206,8 @@ class RowReader {
     const std::string_view fsdp = row_.text("fsdp");
     const bool shards_parameters =
         (!fsdp.empty() && fsdp != "none") || row_.text("zero_stage") == "3";
-    const RunKind kind{shards_parameters, s.model.position == models::PositionKind::rope};
+    const RunKind kind{shards_parameters, s.model.position == models::PositionKind::rope,
+                       row_.text("source")};
     auto framework =
         framework_of_run(row_.text("framework"), row_.text("notes"), kind, run.assumptions);
     if (!framework) return tl::unexpected(to_text(framework.error()));
@@ -252,7 +253,9 @@ class RowReader {
     }
     const std::string_view notes = row_.text("notes");
     run.measured.out_of_memory = notes.starts_with("OUTCOME=OOM");
-    run.measured.memory = memory_definition(notes);
+    const bool reserved = run.scenario.frameworks.front().memory.logs_reserved;
+    run.measured.memory = memory_definition(
+        notes, reserved ? MemoryDefinition::reserved : MemoryDefinition::allocated);
   }
 
   RunRow& row_;

@@ -21,8 +21,12 @@ struct MemoryTraits {
   bool gathers_run_ahead = false;
   /// A pipeline stage keeps its output from a micro-batch's forward until its backward.
   bool keeps_stage_outputs = false;
+  /// The output layer, too, keeps a spare weight gradient where the layers do.
+  bool dummy_head_gradient = false;
   /// The token embedding is whole on every tensor-parallel rank.
   bool replicates_embedding = false;
+  /// What it logs as peak memory is what the allocator had reserved.
+  bool logs_reserved = false;
 };
 
 }  // namespace foreplan::simulator

@@ -40,7 +40,9 @@ MemoryTraits read_memory_traits(const TraitReader& read) {
           .reduction_copy_bytes = bytes("reduction_copy_bytes"),
           .gathers_run_ahead = flag("gathers_run_ahead"),
           .keeps_stage_outputs = flag("keeps_stage_outputs"),
-          .replicates_embedding = flag("replicates_embedding")};
+          .dummy_head_gradient = flag("dummy_head_gradient"),
+          .replicates_embedding = flag("replicates_embedding"),
+          .logs_reserved = flag("logs_reserved")};
 }
 
 }  // namespace foreplan::simulator

@@ -141,6 +141,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
     traits.fused_expert_precisions = precisions_of(*fused);
   if (const auto overlap = read.optional_value("overlap_ep_unpipelined"))
     traits.overlap_ep_unpipelined = precisions_of(*overlap);
+  if (const auto unlisted = read.optional_value("unlisted_products"))
+    traits.unlisted_products = precisions_of(*unlisted);
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
   const auto validates = read.optional_value("post_validates_optimizer");
@@ -163,6 +165,7 @@ void check_keys(const Node& root) {
              "keeps_narrow_operands",
              "dropout",
              "unstated_recompute",
+             "unlisted_products",
              "shard_is_master",
              "reshards_root",
              "context_parallel_kind",
@@ -187,11 +190,14 @@ void check_keys(const Node& root) {
              "gathers_run_ahead",
              "keeps_stage_outputs",
              "replicates_embedding",
+             "logs_reserved",
              "runs_rotary",
+             "runs_noted",
              "context",
              "more_communicators",
              "gradient_accumulation",
              "dummy_weight_gradients",
+             "dummy_head_gradient",
              "attention_mask_tensor",
              "tensor_parallel",
              "pipeline_parallel",
@@ -270,6 +276,10 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
     for (const Node& name : names->items()) traits.runs_as.push_back(name.text());
     if (const auto before = root.find("runs_before"))
       traits.runs_before = before->required("value").text();
+    if (const auto noted = root.find("runs_noted")) {
+      for (const Node& text : noted->required("value").items())
+        traits.runs_noted.push_back(text.text());
+    }
     if (const auto rotary = root.find("runs_rotary"))
       traits.runs_rotary = rotary->required("value").boolean();
   }

@@ -36,6 +36,8 @@ struct FrameworkTraits {
   /// These traits hold only before that release of the vendor's container, e.g. "26.06"; empty =
   /// for every release that no other file of the same `runs_as` claims.
   std::string runs_before;
+  /// What notes on runs say of a release that has these traits, in lower case.
+  std::vector<std::string> runs_noted;
   /// These traits hold for the releases that have rotary positions: runs of models with them go
   /// before those of an older release.
   bool runs_rotary = false;
@@ -109,7 +111,9 @@ struct FrameworkTraits {
   bool deterministic = false;
   bool keeps_narrow_operands = true;   ///< FP8: activations and weight copies are kept narrow
   RecomputePolicy unstated_recompute;  ///< what runs without a word about it mean
-  double dropout = 0;                  ///< hidden and attention dropout of the framework's defaults
+  /// Precisions whose products selective recomputation by operator has no name for.
+  std::vector<Precision> unlisted_products;
+  double dropout = 0;  ///< hidden and attention dropout of the framework's defaults
 
   double host_time_per_kernel_s = 0;  ///< CPU time to launch one kernel or collective
   /// Time of a tensor-parallel collective inside a step over the measured one, whose ranks start

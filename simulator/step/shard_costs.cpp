@@ -5,6 +5,9 @@
 #include "simulator/step/step_model.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace foreplan::simulator {
 
@@ -23,6 +26,11 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.elementwise = framework.elementwise;
   shape.loss = framework.loss;
   shape.keeps_narrow = framework.keeps_narrow_operands;
+  // TransformerEngine runs FlashAttention-2 on parts before Hopper. Its output lies by sample; the
+  // projection's input, by position: one of several samples is a copy (TransformerEngine d0067d0
+  // pytorch/attention/dot_product_attention/backends.py, FlashAttention.forward).
+  shape.copies_context = framework.keeps_narrow_operands && plan.micro_batch > 1 &&
+                         job.cluster->device.architecture == "Ampere";
   shape.gathers_logits = framework.gathers_logits;
   shape.activation = traits(plan.precision).activation;
   shape.gemm = traits(plan.precision).gemm;
@@ -46,10 +54,35 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
 
 namespace {
 
-/// Spare weight gradients: 2 bytes per element of every distinct weight shape (experts share
-/// theirs).
-double dummy_bytes(const UnitCost& unit, int local_experts) {
-  return 2.0 * (unit.dense_parameters + unit.expert_parameters / std::max(local_experts, 1));
+using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
+
+/// Outputs and inputs of the weights that TransformerEngine multiplies by; it has no router.
+WeightShapes weight_shapes(const models::RankGraph& graph) {
+  WeightShapes shapes;
+  for (const Operator& op : graph.operators) {
+    if (op.pass != Pass::wgrad || op.part == Part::router) continue;
+    if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) shapes.emplace(gemm->m, gemm->n);
+  }
+  return shapes;
+}
+
+/// A spare 16-bit gradient of each shape.
+double spare_bytes(const WeightShapes& shapes) {
+  double bytes = 0;
+  for (const auto& [outputs, inputs] : shapes)
+    bytes += 2.0 * static_cast<double>(outputs) * static_cast<double>(inputs);
+  return bytes;
+}
+
+/// Spare weight gradients: one for each distinct shape on a stage, those that all kinds of layer
+/// have apart from those of some.
+void add_spare_gradients(const std::vector<WeightShapes>& kinds, ShardCosts& shard) {
+  WeightShapes common = kinds.front();
+  for (const WeightShapes& kind : kinds)
+    std::erase_if(common, [&](const auto& shape) { return !kind.contains(shape); });
+  shard.common_dummy_bytes = spare_bytes(common);
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+    shard.dummy_gradient_bytes[kind] = spare_bytes(kinds[kind]) - shard.common_dummy_bytes;
 }
 
 /// Matrix libraries' workspaces. TransformerEngine's modules are those that keep narrow operands.
@@ -68,6 +101,19 @@ void add_workspaces(const DeviceSpec& device, const models::ModelSpec& model,
       (old ? kOldEngineWorkspaceBytes : kEngineWorkspaceBytes) * (experts ? kGroupedWorkspaces : 1);
   const double torch = 2 * (large ? kTorchWorkspaceBytes : kOtherTorchWorkspaceBytes);
   (experts ? shard.workspace_bytes : shard.head_workspace_bytes) += torch;
+}
+
+/// The policies as the framework carries them out in a precision: products that its selective
+/// recomputation does not know are all computed again.
+std::vector<RecomputePolicy> policies_in(const std::vector<RecomputePolicy>& policies,
+                                         Precision precision, const FrameworkTraits& framework) {
+  std::vector<RecomputePolicy> done = policies;
+  const auto& unlisted = framework.unlisted_products;
+  if (std::find(unlisted.begin(), unlisted.end(), precision) == unlisted.end()) return done;
+  for (RecomputePolicy& policy : done) {
+    if ((policy.parts & kEverySecondMatmul) != 0) policy.parts |= models::kEveryMatmul;
+  }
+  return done;
 }
 
 /// Logits of one micro-batch as this rank's projection writes them.
@@ -93,10 +139,12 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   context.narrow_weight_bytes =
       models::operand_bytes(shape.gemm) *
       (shape.fp8_keeps_transpose || models::is_block_scaled(shape.gemm) ? 2.0 : 1.0);
-  context.policies = policies_;
+  const auto policies = policies_in(policies_, plan.precision, framework);
+  context.policies = policies;
 
   ShardCosts shard;
   shard.layer_kinds = static_cast<int>(model.layer_kinds.size());
+  std::vector<WeightShapes> shapes;
   for (std::size_t kind = 0; kind < model.layer_kinds.size(); ++kind) {
     const models::LayerSpec& layer = model.layer_kinds[kind];
     // A rank's only expert has no tokens to tell apart, and what is left beside fused GEMMs is an
@@ -109,17 +157,16 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
     const models::RankGraph graph = models::layer_graph(model, layer, shape);
     shard.layers[kind] = cost_unit(graph, context);
     shard.boundary_bytes = graph.boundary.value;
-    if (framework.dummy_weight_gradients) {
-      shard.dummy_gradient_bytes[kind] = dummy_bytes(shard.layers[kind], local_experts);
-    }
+    shapes.push_back(weight_shapes(graph));
   }
+  if (framework.dummy_weight_gradients) add_spare_gradients(shapes, shard);
   shard.embedding = cost_unit(models::embedding_graph(model, shape), context);
   shard.head = cost_unit(models::head_graph(model, shape, /*holds_table=*/false), context);
   if (model.tied_embeddings) {
     const auto with_table = models::head_graph(model, shape, /*holds_table=*/true);
     shard.tied_table_parameters = with_table.parameters.dense - shard.head.dense_parameters;
   }
-  if (framework.dummy_weight_gradients) {
+  if (framework.dummy_weight_gradients && framework.memory.dummy_head_gradient) {
     shard.head_dummy_gradient_bytes =
         2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
   }

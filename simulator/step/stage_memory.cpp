@@ -70,9 +70,10 @@ double kept_root_bytes(const PlanTerms& t, const StageLayers& layers) {
   return t.framework.states.parameter_bytes * root;
 }
 
-/// The loss: nothing but the root is gathered.
+/// The loss: nothing but the root is gathered. What the head keeps lives only here, since the last
+/// stage runs forward and backward of a micro-batch's head back to back.
 Moment head_moment(const PlanTerms& t, const StageLayers& layers) {
-  return {t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
+  return {t.shard.head.full_saved_bytes + t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
 }
 
 /// A layer's backward: its own transient, under recomputation also everything that it keeps until
@@ -94,6 +95,17 @@ Moment layer_moment(const PlanTerms& t, const StageLayers& layers, const UnitCos
     moment.gathered += 2 * rules.parameter_bytes * parameters;
   }
   return moment;
+}
+
+/// Messages between stages that are alive beside what is kept. A Python variable holds the gradient
+/// that was sent to the stage before until the next one is there (Megatron-LM schedules, no
+/// interleaving). An engine that keeps its outputs receives into buffers of its own from both sides
+/// (DeepSpeed edaa722 runtime/pipe/engine.py: pipe_recv_buf, grad_layer).
+double held_messages_bytes(const PlanTerms& t, const StageLayers& layers) {
+  if (t.plan.pp == 1 || t.plan.vpp > 1) return 0;
+  const int before = layers.embedding ? 0 : 1;
+  const int after = t.framework.memory.keeps_stage_outputs && !layers.head ? 1 : 0;
+  return (before + after) * t.shard.boundary_bytes;
 }
 
 /// The worst moment of a stage. Gathers and reductions run on streams of their own, whose memory
@@ -118,9 +130,7 @@ WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
     consider(layer_moment(t, layers, t.shard.layers[static_cast<std::size_t>(kind)]));
   }
   if (layers.embedding) consider({t.shard.embedding.transient_bytes, kept_root_bytes(t, layers)});
-  // A Python variable keeps the previous stage's tensor alive (Megatron-LM schedules, no
-  // interleaving).
-  if (t.plan.pp > 1 && t.plan.vpp == 1) worst.transient += t.shard.boundary_bytes;
+  worst.transient += held_messages_bytes(t, layers);
   worst.pooled = most_gathered - worst.gathered;
   return worst;
 }
@@ -161,6 +171,7 @@ double workspace_bytes(const PlanTerms& t, const StageLayers& layers) {
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] > 0) bytes += t.shard.dummy_gradient_bytes[kind];
   }
+  if (layers.layer_count() > 0) bytes += t.shard.common_dummy_bytes;
   if (layers.head) bytes += t.shard.head_dummy_gradient_bytes;
   if (layers.embedding || layers.head) bytes += t.shard.mask_bytes;
   if (t.plan.dp > 1) bytes += t.framework.bucket_bytes;
@@ -236,8 +247,6 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   memory.fp8_copies = cost.fp8_copy_bytes;
 
   memory.activations = activation_bytes(t, stage, pipeline_stage);
-  // The last stage runs forward and backward of a micro-batch's head back to back.
-  if (layers.head) memory.activations += t.shard.head.full_saved_bytes;
   if (t.plan.offload.activations > 0) memory.activations += passing_bytes(t, layers);
 
   const WorstMoment worst = worst_moment(t, layers);

@@ -27,9 +27,10 @@ struct ShardCosts {
   double tied_table_parameters = 0;  ///< copy of a tied embedding on the last of several stages
   double boundary_bytes = 0;         ///< hidden state between layers and stages
   double mask_bytes = 0;
-  double workspace_bytes = 0;       ///< of matrix libraries, on every stage
-  double head_workspace_bytes = 0;  ///< the same, on the last stage alone
-  double dummy_gradient_bytes[kMaxLayerKinds] = {};
+  double workspace_bytes = 0;                        ///< of matrix libraries, on every stage
+  double head_workspace_bytes = 0;                   ///< the same, on the last stage alone
+  double common_dummy_bytes = 0;                     ///< spare gradients that all kinds share
+  double dummy_gradient_bytes[kMaxLayerKinds] = {};  ///< those of one kind beside them
   double head_dummy_gradient_bytes = 0;
   /// Where the loss casts its logits: the block of the narrow ones, which no wide one fits into.
   double head_hole_bytes = 0;

@@ -121,6 +121,32 @@ TEST(LayerSaved, UlyssesKeepsTheContextInBothLayouts) {
   EXPECT_DOUBLE_EQ(saved(layer_of(llama(), shape)) - ring, 2 * kTokens / 4 * kHeads * kHeadDim);
 }
 
+TEST(LayerSaved, FlashAttentionTwoOfSeveralSamplesKeepsTheContextInBothLayouts) {
+  RankShape shape = shape_of(1, false);
+  const double once = saved(layer_of(llama(), shape));
+  shape.copies_context = true;
+  EXPECT_DOUBLE_EQ(saved(layer_of(llama(), shape)) - once, 2 * kTokens * kHeads * kHeadDim);
+  shape.attention = AttentionKernel::unfused;
+  EXPECT_EQ(saved_under(layer_of(llama(), shape), "context"), 0);
+}
+
+TEST(LayerSaved, ProductsWithoutANameLeaveTheInputAndWhatAttentionWrote) {
+  const RankGraph graph = layer_of(llama(), shape_of(1, false));
+  const PartSet by_operator = kEverySecondMatmul | part_bit(Part::attention_norm) |
+                              part_bit(Part::ffn_norm) | part_bit(Part::activation);
+  const double context = 2 * kTokens * kHeads * kHeadDim, statistics = 4 * kTokens * kHeads;
+  EXPECT_DOUBLE_EQ(saved(graph, by_operator | kEveryMatmul),
+                   2 * kTokens * kHidden + context + statistics);
+  const double q_and_v = 2 * kTokens * (kHeads + kKvHeads) * kHeadDim;
+  EXPECT_DOUBLE_EQ(saved(graph, by_operator) - saved(graph, by_operator | kEveryMatmul),
+                   q_and_v + 2 * kTokens * kFfn);
+  for (const Operator& op : graph.operators) {
+    if (op.pass != Pass::forward || op.kind != OperatorKind::gemm) continue;
+    EXPECT_EQ(recomputed_share(op, by_operator | kEveryMatmul), op.part == Part::fc2 ? 0 : 1)
+        << op.label;
+  }
+}
+
 // ---- FP8
 
 RankShape fp8(int tp, GemmPrecision precision) {

@@ -377,6 +377,18 @@ TEST(Head, FusedLossOverwritesTheLogits) {
   EXPECT_DOUBLE_EQ(graph.transient.value, 2 * 2 * kTokens * kHidden + x);
 }
 
+TEST(Head, EagerLossOfAVocabularyInPartsFillsATensorMore) {
+  RankShape shape = shape_of(1, false);
+  shape.loss = LossKernel::eager_fp32;
+  shape.vocabulary = 131072;
+  const double cast = 4 * kTokens * 131072;  // the cast logits, as all tensors of the loss
+  EXPECT_DOUBLE_EQ(head_graph(llama(), shape, false).transient.value, 2 * cast);
+  shape.tp = 8;
+  EXPECT_DOUBLE_EQ(head_graph(llama(), shape, false).transient.value, 3 * cast / 8);
+  shape.gathers_logits = true;
+  EXPECT_DOUBLE_EQ(head_graph(llama(), shape, false).transient.value, 2 * cast);
+}
+
 TEST(Head, GathersItsInputAndReducesTheLossThreeTimes) {
   EXPECT_THAT(described(head_graph(llama(), shape_of(8, true), false)),
               ElementsAre("all_gather head forward", "all_reduce loss forward x3",

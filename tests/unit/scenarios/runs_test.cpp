@@ -244,6 +244,33 @@ TEST(Runs, RotaryPositionsTellReleasesOfAFrameworkApart) {
   EXPECT_EQ(traits({.rotary = true}), "megatron-deepspeed-2023");
 }
 
+TEST(Runs, DatesAndNotesTellReleasesOfAFrameworkApart) {
+  std::vector<std::string> assumptions;
+  const auto traits = [&](std::string_view source, std::string_view notes) {
+    const RunKind kind{.shards_parameters = true, .rotary = true, .source = source};
+    return framework_of_run("torchtitan+torchao", notes, kind, assumptions)->name;
+  };
+  EXPECT_EQ(traits("torchao-e2e", "torchtitan 0.0.2; torch.compile"), "torchtitan");
+  EXPECT_EQ(traits("torchao-e2e", "torchtitan 2c8b594; torch.compile"), "torchtitan-2026");
+  const auto by_date = [&](std::string_view source) {
+    const RunKind kind{.shards_parameters = true, .rotary = true, .source = source};
+    return framework_of_run("torchtitan", "", kind, assumptions)->name;
+  };
+  EXPECT_EQ(by_date("torchtitan-202412"), "torchtitan");
+  EXPECT_EQ(by_date("torchtitan-202506-h200"), "torchtitan-2026");
+  EXPECT_EQ(by_date("torchtitan-2024-a100"), "torchtitan");
+  EXPECT_EQ(by_date("torchtitan-20x"), "torchtitan");
+  EXPECT_TRUE(assumptions.empty());
+}
+
+TEST(Runs, AFusedLossIsTransformerEngines) {
+  simulator::FrameworkTraits traits;
+  apply_switches("no comm overlap of any kind; fused SwiGLU", "", traits);
+  EXPECT_EQ(traits.loss, models::LossKernel::unfused);
+  apply_switches("no comm overlap of any kind, fused CE; derived", "", traits);
+  EXPECT_EQ(traits.loss, models::LossKernel::fused);
+}
+
 TEST(Runs, TraitsFollowTheContainersRelease) {
   std::vector<std::string> assumptions;
   const auto traits = [&](std::string_view notes) {
@@ -276,6 +303,10 @@ TEST(Runs, MemoryDefinitionsAreReadFromTheirClause) {
   EXPECT_EQ(memory_definition("memory = nvidia-smi of first/last node"), MemoryDefinition::device);
   EXPECT_EQ(memory_definition("memory = max_memory_allocated of the last global rank"),
             MemoryDefinition::allocated_last_rank);
+  EXPECT_EQ(memory_definition("float8 all-gather, torch.compile", MemoryDefinition::reserved),
+            MemoryDefinition::reserved);
+  EXPECT_EQ(memory_definition("memory = max_memory_allocated", MemoryDefinition::reserved),
+            MemoryDefinition::allocated);
 }
 
 /// A scored run with these times; the plan does not matter.

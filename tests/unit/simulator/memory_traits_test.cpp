@@ -57,6 +57,59 @@ TEST_F(MemoryOfTraits, StagesKeepTheirOutputsForAsManyMicroBatchesAsAreInFlight)
                 (4.0 - static_cast<double>(stage)) * output, 1);
   }
   EXPECT_EQ(with[3].memory.activations, without[3].memory.activations) << "its output is the loss";
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    EXPECT_NEAR(with[stage].memory.transient - without[stage].memory.transient,
+                stage < 3 ? output : 0, 1)
+        << "a gradient comes from the stage after " << stage;
+  }
+}
+
+TEST_F(MemoryOfTraits, StagesAfterTheFirstHoldTheGradientThatTheySent) {
+  plan_.dp = 8;
+  plan_.pp = 4;
+  const auto all = stages();
+  const double boundary = kBf16 * kTokens * kHidden;
+  EXPECT_NEAR(all[1].memory.transient - all[0].memory.transient, boundary, 1);
+  EXPECT_NEAR(all[2].memory.transient, all[1].memory.transient, 1);
+}
+
+TEST_F(MemoryOfTraits, WhatTheHeadKeepsIsGoneWhenLayersAreDifferentiated) {
+  // Logits so few that the worst moment is a layer's: they add nothing to it.
+  model_.vocabulary = 512;
+  plan_.dp = 16;
+  plan_.pp = 2;
+  const auto all = stages();
+  const double boundary = kBf16 * kTokens * kHidden;
+  EXPECT_NEAR(all[1].memory.transient - all[0].memory.transient, boundary, 1);
+}
+
+TEST_F(MemoryOfTraits, SpareGradientsAreOneForEachShapeOnAStage) {
+  model_ = samples::expert_model(12, 1);  // one dense layer; both kinds have the same attention
+  const double before = memory().workspace;
+  traits().dummy_weight_gradients = true;
+  constexpr double kAttention = 24 * 128 * 2048 + 2048 * 2048, kDense = 3 * 8192 * 2048;
+  constexpr double kExpert = 3 * 1024 * 2048, kShared = 3 * 512 * 2048;
+  EXPECT_NEAR(memory().workspace - before, 2 * (kAttention + kDense + kExpert + kShared), 1);
+  traits().memory.dummy_head_gradient = true;
+  EXPECT_NEAR(memory().workspace - before,
+              2 * (kAttention + kDense + kExpert + kShared + kVocabulary * kHidden), 1);
+}
+
+TEST_F(MemoryOfTraits, ProductsWithoutANameAreComputedAgain) {
+  const auto policy = parse_recompute("op_sac");
+  plan_.recompute = *policy;
+  const TrainingSetup training = samples::training(64);
+  const Job job{&model_, &cluster_, training};
+  const auto activations = [&] {
+    const StepModel step(job, cost_, frameworks_, {*policy});
+    return step.explain(plan_).stages.front().memory.activations;
+  };
+  const double listed = activations();
+  traits().unlisted_products = {Precision::nvfp4};
+  EXPECT_EQ(activations(), listed) << "bf16 has products of ATen";
+  traits().unlisted_products = {Precision::bf16};
+  constexpr double kQAndV = (16 + 4) * 128, kGate = 8192;
+  EXPECT_NEAR(listed - activations(), 12 * kBf16 * kTokens * (kQAndV + kGate), 1);
 }
 
 TEST_F(MemoryOfTraits, FlatUpdatesTakeNewMemoryForEveryElementOfTheShare) {
