@@ -219,6 +219,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   out.communicators = count_communicators(plan);
   out.schedule = &schedule;
   out.worked = worked_shape(schedule, {plan.pp, plan.vpp, static_cast<int>(out.micro_batches)});
+  out.mtp_depth = job_.training.mtp_depth;
   out.slack_share = schedule.slack_share(out.worked);
   if (schedule.pipeline_s == nullptr) out.program.prepare(schedule, out.worked);
   out.transfer_hidden = out.worked.vpp > 1 && framework.overlap_p2p_interleaved;
