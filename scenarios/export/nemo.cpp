@@ -83,12 +83,10 @@ void add_experts(const MegatronLayers& layers, const models::ModelSpec& spec, Se
   model.add("moe_grouped_gemm", true);
 }
 
-/// Whether tokens are exchanged beside another micro-batch. Megatron core has that with one depth
-/// of multi-token prediction at most, and with that one only between stages.
+/// Whether tokens are exchanged beside another micro-batch.
 bool overlaps_token_exchange(const ParallelPlan& plan, const Scenario& scenario) {
-  const int depth = scenario.training.mtp_depth;
-  return overlaps_experts(scenario.frameworks[plan.framework], plan) &&
-         (depth == 0 || (depth == 1 && plan.pp > 1));
+  return simulator::overlaps_experts(scenario.frameworks[plan.framework], plan,
+                                     scenario.training.mtp_depth);
 }
 
 /// How the framework dispatches tokens and runs their experts.

@@ -68,8 +68,20 @@ std::vector<int> container_release(std::string_view notes) {
                                       : release(notes.substr(at + kWord.size()));
 }
 
-bool holds(const FrameworkTraits& traits, const std::vector<int>& container, bool rotary) {
-  if (traits.runs_rotary && !rotary) return false;
+/// Letters and digits, in lower case.
+std::string plain(std::string_view text) {
+  std::string out = lower(text);
+  std::erase_if(out, [](unsigned char c) { return std::isalnum(c) == 0; });
+  return out;
+}
+
+bool holds(const FrameworkTraits& traits, const std::vector<int>& container, const RunKind& kind) {
+  if (traits.runs_rotary && !kind.rotary) return false;
+  const auto& models = traits.runs_models;
+  if (!models.empty() && std::none_of(models.begin(), models.end(), [&](const std::string& name) {
+        return has(plain(kind.model), name);
+      }))
+    return false;
   return traits.runs_before.empty() ||
          (!container.empty() && container < release(traits.runs_before));
 }
@@ -91,21 +103,22 @@ bool can_shard(const FrameworkTraits& traits, bool parameters) {
                     : traits.zero_stages.front() != simulator::ZeroStage::parameters;
 }
 
-/// Only frameworks that can shard what the run shards are asked. Traits of a release go before
-/// those of all, and a release that the notes name before everything.
+/// Only frameworks that can shard what the run shards are asked. Traits of a release or for a model
+/// go before those of all, and a release that the notes name before everything.
 const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::string_view text,
                                 std::string_view notes, const RunKind& kind) {
   const FrameworkTraits* best = nullptr;
   const std::vector<int> container = container_release(notes);
-  std::tuple<std::size_t, bool, bool> closest{0, false, false};
+  std::tuple<std::size_t, bool, bool, bool> closest{};
   for (const FrameworkTraits& traits : all) {
     if (!can_shard(traits, kind.shards_parameters)) continue;
-    if (!holds(traits, container, kind.rotary)) continue;
+    if (!holds(traits, container, kind)) continue;
     for (const std::string& noted : traits.runs_noted) {
       if (has(notes, noted)) return &traits;
     }
     for (const std::string& word : traits.runs_as) {
-      const std::tuple close{word.size(), !traits.runs_before.empty(), traits.runs_rotary};
+      const std::tuple close{word.size(), !traits.runs_before.empty(), traits.runs_rotary,
+                             !traits.runs_models.empty()};
       if (close > closest && has(text, word)) {
         best = &traits;
         closest = close;

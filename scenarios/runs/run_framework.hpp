@@ -14,15 +14,16 @@ namespace foreplan::scenarios {
 struct RunKind {
   bool shards_parameters = false;  ///< FSDP or ZeRO-3
   bool rotary = false;             ///< a model with rotary positions
-  std::string_view source;         ///< key of the table's source, which may hold a date
+  std::string_view source{};       ///< key of the table's source, which may hold a date
+  std::string_view model{};        ///< its name, as the table writes it
 };
 
 /// The traits file whose `runs_as` texts fit best what a table calls its framework: the longest
 /// text that the name and the year in its source's key contain, of the release of the vendor's
-/// container that the notes name ("NeMo container 26.04") or that has the model's positions; a
-/// release that the notes name otherwise (`runs_noted`) goes before. Falls back on how the run
-/// shards: FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails where a
-/// traits file cannot be read.
+/// container that the notes name ("NeMo container 26.04"), that has the model's positions or is for
+/// that model; a release that the notes name otherwise (`runs_noted`) goes before. Falls back on
+/// how the run shards: FSDP or ZeRO-3 means torchtitan's traits, anything else Megatron-LM's. Fails
+/// where a traits file cannot be read.
 [[nodiscard]] Result<simulator::FrameworkTraits> framework_of_run(
     std::string_view framework, std::string_view notes, const RunKind& kind,
     std::vector<std::string>& assumptions);

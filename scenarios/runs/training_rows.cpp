@@ -17,6 +17,7 @@ namespace foreplan::scenarios {
 namespace {
 
 using simulator::ParallelPlan;
+using simulator::RecomputePolicy;
 using simulator::ZeroStage;
 
 template <class T>
@@ -113,6 +114,15 @@ ZeroStage stated_zero(RunRow& row, const simulator::FrameworkTraits& framework) 
   return stage == "1" ? ZeroStage::optimizer : framework.zero_stages.front();
 }
 
+/// What a run without a word about recomputation recomputes.
+RecomputePolicy unstated_recompute(const simulator::FrameworkTraits& framework,
+                                   const Scenario& scenario) {
+  const bool falls_back = framework.attention_on(scenario.cluster.device.architecture,
+                                                 scenario.model) != framework.attention;
+  return falls_back ? framework.unstated_recompute_unfused.value_or(framework.unstated_recompute)
+                    : framework.unstated_recompute;
+}
+
 /// The stated stage, or for one rank, where all are the same, one that the framework has.
 ZeroStage zero_of(RunRow& row, const simulator::FrameworkTraits& framework, int shards) {
   const ZeroStage stage = stated_zero(row, framework);
@@ -207,7 +217,7 @@ class RowReader {
     const bool shards_parameters =
         (!fsdp.empty() && fsdp != "none") || row_.text("zero_stage") == "3";
     const RunKind kind{shards_parameters, s.model.position == models::PositionKind::rope,
-                       row_.text("source")};
+                       row_.text("source"), s.model.name};
     auto framework =
         framework_of_run(row_.text("framework"), row_.text("notes"), kind, run.assumptions);
     if (!framework) return tl::unexpected(to_text(framework.error()));
@@ -233,7 +243,7 @@ class RowReader {
       if (!recompute) return tl::unexpected(std::move(recompute.error()));
       plan.recompute = *recompute;
     } else {
-      plan.recompute = framework.unstated_recompute;
+      plan.recompute = unstated_recompute(framework, run.scenario);
       run.assumptions.push_back(
           fmt::format("recompute not stated: {}", simulator::to_text(plan.recompute)));
     }

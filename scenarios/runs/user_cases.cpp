@@ -159,7 +159,8 @@ class CaseReader {
   OrReason<simulator::FrameworkTraits> framework() {
     const std::string_view zero = row_.text("zero_stage");
     const std::size_t known = run_.assumptions.size();
-    const RunKind kind{zero == "3", run_.scenario.model.position == models::PositionKind::rope, {}};
+    const models::ModelSpec& model = run_.scenario.model;
+    const RunKind kind{zero == "3", model.position == models::PositionKind::rope, {}, model.name};
     auto traits = framework_of_run(row_.text("source"), {}, kind, run_.assumptions);
     if (run_.assumptions.size() > known && (zero == "2" || zero == "3")) {
       run_.assumptions.back() = "framework not stated: DeepSpeed";

@@ -219,11 +219,17 @@ class CalibratedCost final : public CostModel {
 
   static bool is_narrow(DType type) { return type == DType::fp8_e4m3 || type == DType::fp8_e5m2; }
 
+  /// Rows of 4-bit products are scaled by blocks of 16; of 8-bit ones, those scaled per tensor are
+  /// the most.
+  static GemmScaling measured_scaling(DType type) {
+    if (type == DType::fp4_e2m1) return GemmScaling::block;
+    return is_narrow(type) ? GemmScaling::per_tensor : GemmScaling::none;
+  }
+
   static GemmQuery gemm_query(const Operator& op) {
-    const bool narrow = is_narrow(op.input);
     return {std::get<GemmShape>(op.shape),
-            narrow ? DType::fp8_e4m3 : kernel_type(op.input),
-            narrow ? GemmScaling::per_tensor : GemmScaling::none,
+            is_narrow(op.input) ? DType::fp8_e4m3 : kernel_type(op.input),
+            measured_scaling(op.input),
             op.pass,
             op.kind == OperatorKind::grouped_gemm,
             {},

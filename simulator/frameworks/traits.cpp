@@ -25,9 +25,20 @@ void read_states(const TraitReader& read, FrameworkTraits& traits) {
   traits.states.moment_bytes = read.number("moment_bytes", 0, 16);
 }
 
+RecomputePolicy recompute_of(const Node& node) {
+  auto policy = parse_recompute(node.text(), node.place());
+  if (policy) return *policy;
+  node.error(policy.error().front().message);
+  return {};
+}
+
 void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.attention =
       static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
+  if (const auto architectures = read.optional_value("unfused_latent_on")) {
+    for (const Node& item : architectures->items())
+      traits.unfused_latent_on.push_back(item.text());
+  }
   traits.attention_generation = static_cast<AttentionGeneration>(
       read.value("attention_generation").one_of({"current", "flash2", "triton"}));
   traits.loss = static_cast<models::LossKernel>(
@@ -44,12 +55,9 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
       static_cast<int>(read.value("vocabulary_multiple").integer(1, 65536));
   traits.keeps_narrow_operands = read.flag("keeps_narrow_operands");
   traits.dropout = read.number("dropout", 0, 0.9);
-  const Node recompute = read.value("unstated_recompute");
-  if (auto policy = parse_recompute(recompute.text(), recompute.place())) {
-    traits.unstated_recompute = *policy;
-  } else {
-    recompute.error(policy.error().front().message);
-  }
+  traits.unstated_recompute = recompute_of(read.value("unstated_recompute"));
+  if (const auto unfused = read.optional_value("unstated_recompute_unfused"))
+    traits.unstated_recompute_unfused = recompute_of(*unfused);
   traits.host_time_per_kernel_s = read.value("host_time_per_kernel").seconds().value;
   traits.elementwise_traffic = read.number("elementwise_traffic", 1, 10);
   traits.tp_collective_skew = read.number("tp_collective_skew", 1, 10);
@@ -159,6 +167,7 @@ void check_keys(const Node& root) {
              "master_bytes",
              "moment_bytes",
              "attention",
+             "unfused_latent_on",
              "attention_generation",
              "loss",
              "gathers_logits",
@@ -166,6 +175,7 @@ void check_keys(const Node& root) {
              "dropout",
              "unstated_recompute",
              "unlisted_products",
+             "unstated_recompute_unfused",
              "shard_is_master",
              "reshards_root",
              "context_parallel_kind",
@@ -222,6 +232,7 @@ void check_keys(const Node& root) {
              "overlap_ep_unpipelined",
              "expert_traffic",
              "runs_before",
+             "runs_models",
              "scatter_gather_transfers",
              "post_validates_optimizer",
              "hidden_cost_fraction",
@@ -282,6 +293,10 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
     }
     if (const auto rotary = root.find("runs_rotary"))
       traits.runs_rotary = rotary->required("value").boolean();
+    if (const auto models = root.find("runs_models")) {
+      for (const Node& model : models->required("value").items())
+        traits.runs_models.push_back(model.text());
+    }
   }
   const TraitReader reader(roots);
   read_states(reader, traits);
@@ -296,6 +311,25 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
     if (!document.ok()) return fail(document.errors());
   }
   return traits;
+}
+
+models::AttentionKernel FrameworkTraits::attention_on(std::string_view architecture,
+                                                      const models::ModelSpec& model) const {
+  const bool latent = std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(),
+                                  [](const auto& kind) { return kind.attention.latent.has_value(); });
+  const bool lacks = std::find(unfused_latent_on.begin(), unfused_latent_on.end(), architecture) !=
+                     unfused_latent_on.end();
+  return latent && lacks ? models::AttentionKernel::unfused : attention;
+}
+
+bool overlaps_experts(const FrameworkTraits& framework, const ParallelPlan& plan, int mtp_depth) {
+  const auto& unpipelined = framework.overlap_ep_unpipelined;
+  const bool scheduled = (framework.overlap_ep_interleaved && plan.vpp > 1) ||
+                         (plan.pp == 1 && std::find(unpipelined.begin(), unpipelined.end(),
+                                                    plan.precision) != unpipelined.end());
+  const bool predicts_few = mtp_depth == 0 || (mtp_depth == 1 && plan.pp > 1);
+  return scheduled && predicts_few && plan.ep > 1 &&
+         plan.recompute.granularity != RecomputeGranularity::full;
 }
 
 Result<std::vector<std::string>> framework_names() {

@@ -41,11 +41,17 @@ struct FrameworkTraits {
   /// These traits hold for the releases that have rotary positions: runs of models with them go
   /// before those of an older release.
   bool runs_rotary = false;
+  /// These traits hold only for runs of models whose name, letters and digits in lower case,
+  /// contains one of these texts; they go before those of all models. Empty = of every model.
+  std::vector<std::string> runs_models;
 
   StateRules states;
   MemoryTraits memory;
   OffloadTraits offload;
   models::AttentionKernel attention = models::AttentionKernel::fused;
+  /// Architectures of devices on which latent attention has no fused backward, whatever `attention`
+  /// says: its keys are wider than its values.
+  std::vector<std::string> unfused_latent_on;
   AttentionGeneration attention_generation = AttentionGeneration::current;
   models::ElementwiseKernels elementwise = models::ElementwiseKernels::fused;
   models::LossKernel loss = models::LossKernel::unfused;
@@ -85,7 +91,7 @@ struct FrameworkTraits {
   /// Context-parallel exchanges run beside the attention steps.
   bool overlap_cp = true;
   /// Where the schedule is interleaved, tokens of one micro-batch are exchanged while another one's
-  /// other pass computes.
+  /// other pass computes; see `overlaps_experts`.
   bool overlap_ep_interleaved = false;
   /// Precisions in which that is done without pipeline stages, too, between micro-batches in turn.
   std::vector<Precision> overlap_ep_unpipelined;
@@ -111,6 +117,8 @@ struct FrameworkTraits {
   bool deterministic = false;
   bool keeps_narrow_operands = true;   ///< FP8: activations and weight copies are kept narrow
   RecomputePolicy unstated_recompute;  ///< what runs without a word about it mean
+  /// The same where latent attention has no fused kernel.
+  std::optional<RecomputePolicy> unstated_recompute_unfused;
   /// Precisions whose products selective recomputation by operator has no name for.
   std::vector<Precision> unlisted_products;
   double dropout = 0;  ///< hidden and attention dropout of the framework's defaults
@@ -136,6 +144,9 @@ struct FrameworkTraits {
                ? std::min(fp16_reduced_bytes, states.gradient_bytes)
                : states.gradient_bytes;
   }
+  /// The kernels of the model's attention cores on a device of that architecture.
+  [[nodiscard]] models::AttentionKernel attention_on(std::string_view architecture,
+                                                     const models::ModelSpec& model) const;
   models::GradientSink gradient_sink = models::GradientSink::in_gemm;
   /// Half-width of the 90 % interval of peak memory, as a fraction.
   double memory_error = 0.1;
@@ -151,6 +162,12 @@ struct FrameworkTraits {
     elementwise = models::ElementwiseKernels::fused;
   }
 };
+
+/// Tokens of the experts are exchanged beside another micro-batch's other pass. Megatron core
+/// refuses it with full recomputation and with more than one depth of multi-token prediction, and
+/// with one it needs stages (transformer_config.py, overlap_moe_expert_parallel_comm).
+[[nodiscard]] bool overlaps_experts(const FrameworkTraits& framework, const ParallelPlan& plan,
+                                    int mtp_depth);
 
 /// Names of the shipped frameworks, sorted.
 [[nodiscard]] Result<std::vector<std::string>> framework_names();

@@ -219,6 +219,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   out.communicators = count_communicators(plan);
   out.schedule = &schedule;
   out.worked = worked_shape(schedule, pipeline_shape(plan, out.micro_batches));
+  out.mtp_depth = job_.training.mtp_depth;
   out.slack_share = schedule.slack_share(out.worked);
   if (!schedule.has_closed_form(out.worked)) out.program.prepare(schedule, out.worked);
   out.transfer_hidden = out.worked.vpp > 1 && framework.overlap_p2p_interleaved;

@@ -22,7 +22,7 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.etp = plan.etp;
   shape.sequence_parallel = plan.sequence_parallel;
   shape.context_parallel = framework.context_parallel;
-  shape.attention = framework.attention;
+  shape.attention = framework.attention_on(job.cluster->device.architecture, *job.model);
   shape.elementwise = framework.elementwise;
   shape.loss = framework.loss;
   shape.keeps_narrow = framework.keeps_narrow_operands;

@@ -4,20 +4,7 @@
 
 #include "simulator/step/step_model.hpp"
 
-#include <algorithm>
-
 namespace foreplan::simulator {
-
-/// Tokens of the experts are exchanged beside another micro-batch's other pass. Megatron core
-/// refuses it with full recomputation (transformer_config.py, overlap_moe_expert_parallel_comm).
-[[nodiscard]] inline bool overlaps_experts(const FrameworkTraits& framework,
-                                           const ParallelPlan& plan) {
-  const auto& unpipelined = framework.overlap_ep_unpipelined;
-  const bool scheduled = (framework.overlap_ep_interleaved && plan.vpp > 1) ||
-                         (plan.pp == 1 && std::find(unpipelined.begin(), unpipelined.end(),
-                                                    plan.precision) != unpipelined.end());
-  return scheduled && plan.ep > 1 && plan.recompute.granularity != RecomputeGranularity::full;
-}
 
 /// What one plan adds to its PipelineCosts, resolved once.
 struct PlanTerms {

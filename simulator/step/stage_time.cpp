@@ -81,14 +81,25 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
 }
 
 /// A forward beside a backward hides the expert-parallel traffic of each behind the compute of the
-/// other (DeepSeek-V3, section 3.2.1).
+/// other (DeepSeek-V3, section 3.2.1); `paired`: share of the passes that have another one beside.
 struct HiddenExpertTraffic {
   double forward_s, backward_s;
 };
-HiddenExpertTraffic beside_each_other(const PlanTerms& t, const StageCost& cost) {
-  const double kept = 1 - t.framework.hidden_cost_fraction;
+HiddenExpertTraffic beside_each_other(const PlanTerms& t, const StageCost& cost, double paired) {
+  const double kept = paired * (1 - t.framework.hidden_cost_fraction);
   return {kept * std::min(cost.forward_ep_s, cost.backward_s - cost.backward_ep_s),
           kept * std::min(cost.backward_ep_s, cost.forward_s - cost.forward_ep_s)};
+}
+
+/// Share of a stage's forward passes that run beside a backward pass where tokens are exchanged
+/// then: all but those that warm the pipeline up, one more than without (megatron-core 0.16.1
+/// pipeline_parallel/schedules.py, get_pp_rank_microbatches).
+double paired_share(const PlanTerms& t, int stage) {
+  const PipelineShape& shape = t.pipeline.worked;
+  const auto chunks = t.pipeline.rounds() * shape.vpp;
+  const double alone =
+      2.0 * (t.plan.pp - 1 - stage) + static_cast<double>(shape.vpp - 1) * t.plan.pp + 1;
+  return std::max(0.0, 1 - alone / std::max(chunks, 1.0));
 }
 
 }  // namespace
@@ -123,14 +134,13 @@ StageTime stage_time(const PlanTerms& t, std::size_t stage) {
   time.backward_s = cost.backward_s + time.recompute_s + time.dp_exposed_s + time.offload_s;
   time.weight_s = cost.weight_s;
   if (t.pipeline.schedule->splits_backward) time.split_s = cost.split_s;
-  if (t.pipeline.schedule->runs_both_ways || overlaps_experts(t.framework, t.plan)) {
-    const HiddenExpertTraffic hidden = beside_each_other(t, cost);
-    if (t.pipeline.schedule->runs_both_ways) {
-      time.saved_s = hidden.forward_s + hidden.backward_s;
-    } else {
-      time.forward_s -= time.hidden_forward_s = hidden.forward_s;
-      time.backward_s -= time.hidden_backward_s = hidden.backward_s;
-    }
+  if (t.pipeline.schedule->runs_both_ways) {
+    const HiddenExpertTraffic hidden = beside_each_other(t, cost, 1);
+    time.saved_s = hidden.forward_s + hidden.backward_s;
+  } else if (overlaps_experts(t.framework, t.plan, t.pipeline.mtp_depth)) {
+    const HiddenExpertTraffic hidden = beside_each_other(t, cost, paired_share(t, layers.stage));
+    time.forward_s -= time.hidden_forward_s = hidden.forward_s;
+    time.backward_s -= time.hidden_backward_s = hidden.backward_s;
   }
   if (t.plan.pp > 1 && !t.pipeline.transfer_hidden) {
     // Activations in and gradients in, once per chunk; sends run beside the receives.

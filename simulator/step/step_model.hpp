@@ -82,6 +82,7 @@ struct PipelineCosts {
   ScheduleProgram program;  ///< of a schedule without closed form
   double slack_share = 1;
   bool transfer_hidden = false;
+  int mtp_depth = 0;  ///< of the job
 
   /// How often a rank works through all its chunks.
   [[nodiscard]] double rounds() const { return static_cast<double>(worked.micro_batches); }

@@ -69,6 +69,21 @@ TEST(CalibratedCost, OnlyNarrowBackwardGemmsAccumulatePrecisely) {
   EXPECT_NEAR(ratio(forward), 1, 1e-9);
 }
 
+// The device's NVFP4 rows are scaled by blocks of 16; products of this type have no other rows.
+TEST(CalibratedCost, FourBitProductsTakeWhatTheirOwnRowsSay) {
+  const ClusterSpec cluster = cluster_of("GB300", 2, 4);
+  Operator forward = weight_gradient(DType::fp4_e2m1, false);
+  forward.pass = Pass::forward;
+  calibration::GemmQuery rows;
+  rows.shape = std::get<GemmShape>(forward.shape);
+  rows.dtype = DType::fp4_e2m1;
+  rows.scaling = calibration::GemmScaling::block;
+  const auto profile = scenarios::profile_for(cluster.device);
+  ASSERT_TRUE(profile);
+  EXPECT_DOUBLE_EQ(cost_of(cluster)->operator_cost(forward).time_s,
+                   profile->gemm.predict(rows).time_s);
+}
+
 TEST(CalibratedCost, HalfPrecisionTypesRunAlike) {
   const auto cost = cost_of(cluster_of("A100-SXM4-80GB", 1, 8));
   EXPECT_DOUBLE_EQ(cost->operator_cost(weight_gradient(DType::fp16, false)).time_s,

@@ -286,6 +286,21 @@ TEST(Runs, TraitsFollowTheContainersRelease) {
   EXPECT_TRUE(assumptions.empty());
 }
 
+TEST(Runs, TraitsForAModelGoBeforeThoseOfAllModels) {
+  std::vector<std::string> assumptions;
+  const auto traits = [&](std::string_view framework, std::string_view model,
+                          std::string_view notes) {
+    return framework_of_run(framework, notes, {.model = model}, assumptions)->name;
+  };
+  EXPECT_EQ(traits("megatron-bridge", "GPT OSS 120B", "NeMo container 26.02"),
+            "megatron-bridge-0.4-gpt-oss");
+  EXPECT_EQ(traits("megatron-bridge", "GPT OSS 120B", "NeMo container 26.06"), "megatron-bridge");
+  EXPECT_EQ(traits("megatron-bridge", "Qwen3_30B_a3B", "NeMo container 26.02"),
+            "megatron-bridge-0.4");
+  EXPECT_EQ(traits("nemo 25.02/megatron-core", "DeepSeek-V3", ""), "nemo-25.04");
+  EXPECT_EQ(traits("nemo", "LLAMA3-70B", ""), "nemo");
+}
+
 TEST(Runs, RecomputeTextsAreUnderstood) {
   EXPECT_EQ(recompute_of_run("full")->granularity, RecomputeGranularity::full);
   EXPECT_EQ(simulator::to_text(*recompute_of_run("selective(attention core)")), "core_attn");

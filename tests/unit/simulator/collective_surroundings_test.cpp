@@ -98,27 +98,62 @@ TEST_F(CollectiveSurroundings, HostTimeOfATensorParallelCollectiveIsAddedForEver
 
 // Exchanges of tokens, 0.4 ms each, hide behind GEMMs of another micro-batch's other pass but for
 // the framework's share.
-TEST_F(CollectiveSurroundings, ExpertTrafficHidesWhereTheScheduleIsInterleaved) {
-  samples::FixedCost cost;
-  cost.gemm_s = 1e-3;
-  cost.collective_s = 4e-4;
-  model_ = samples::expert_model();
-  framework_.hidden_cost_fraction = 0.25;
-  const auto exposed_s = [&](int vpp, bool overlaps) {
-    framework_.overlap_ep_interleaved = overlaps;
+class ExpertTraffic : public CollectiveSurroundings {
+ protected:
+  ExpertTraffic() {
+    gemms_.gemm_s = 1e-3;
+    gemms_.collective_s = 4e-4;
+    model_ = samples::expert_model();
+    framework_.hidden_cost_fraction = 0.25;
+  }
+  [[nodiscard]] double exposed_s(int pp, int vpp) const {
     ParallelPlan plan;
-    plan.pp = plan.dp = plan.ep = 2;
+    plan.pp = pp;
+    plan.dp = plan.ep = 2;
     plan.vpp = vpp;
     plan.schedule = static_cast<std::uint8_t>(default_schedule(vpp));
     const Job job{&model_, &cluster_, samples::training()};
     const StepReport report =
-        StepModel(job, cost, std::span(&framework_, 1), {RecomputePolicy{}}).explain(plan);
+        StepModel(job, gemms_, std::span(&framework_, 1), {RecomputePolicy{}}).explain(plan);
     EXPECT_NEAR(report.time.cost.total_s(), report.time.step_time_s, 1e-12);
     return report.time.cost[CostKind::ep];
-  };
-  EXPECT_GT(exposed_s(2, false), 0);
-  EXPECT_NEAR(exposed_s(2, true), 0.25 * exposed_s(2, false), 1e-12);
-  EXPECT_DOUBLE_EQ(exposed_s(1, true), exposed_s(1, false));
+  }
+  samples::FixedCost gemms_;
+};
+
+// 32 micro-batches in two chunks: the last stage, which has most to do, runs three of its 64
+// forward passes before its first backward pass (two, and one more for the overlap).
+TEST_F(ExpertTraffic, HidesBesideTheOtherPassOnceAnInterleavedPipelineIsWarm) {
+  const double all = exposed_s(2, 2), without_chunks = exposed_s(2, 1);
+  EXPECT_GT(all, 0);
+  framework_.overlap_ep_interleaved = true;
+  EXPECT_NEAR(exposed_s(2, 2), (1 - 0.75 * 61 / 64) * all, 1e-12);
+  EXPECT_DOUBLE_EQ(exposed_s(2, 1), without_chunks);
+}
+
+// Without stages the first forward and the last backward of 32 micro-batches are alone.
+TEST_F(ExpertTraffic, HidesBesideTheNextMicroBatchInThePrecisionsThatAreNamed) {
+  const double all = exposed_s(1, 1);
+  framework_.overlap_ep_unpipelined = {Precision::fp8};
+  EXPECT_DOUBLE_EQ(exposed_s(1, 1), all);
+  framework_.overlap_ep_unpipelined = {Precision::fp8, Precision::bf16};
+  EXPECT_NEAR(exposed_s(1, 1), (1 - 0.75 * 31 / 32) * all, 1e-12);
+}
+
+TEST_F(ExpertTraffic, IsNotHiddenWhereMegatronRefuses) {
+  framework_.overlap_ep_interleaved = true;
+  framework_.overlap_ep_unpipelined = {Precision::bf16};
+  ParallelPlan alone, staged;
+  alone.ep = staged.ep = 2;
+  staged.pp = staged.vpp = 2;
+  EXPECT_TRUE(overlaps_experts(framework_, alone, 0));
+  EXPECT_FALSE(overlaps_experts(framework_, alone, 1));
+  EXPECT_TRUE(overlaps_experts(framework_, staged, 1));
+  EXPECT_FALSE(overlaps_experts(framework_, staged, 2));
+  staged.recompute.granularity = RecomputeGranularity::full;
+  EXPECT_FALSE(overlaps_experts(framework_, staged, 0));
+  alone.ep = 1;
+  EXPECT_FALSE(overlaps_experts(framework_, alone, 0));
 }
 
 TEST_F(CollectiveSurroundings, WithoutAMasterCopyTheOptimizerReadsTheParameterItself) {

@@ -86,6 +86,20 @@ TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
   }
 }
 
+// Latent attention's keys are wider than its values; cuDNN before 9.11 has no backward for that on
+// Blackwell.
+TEST(ShippedFrameworks, ContainersOfEarly2025UnfuseLatentAttentionOnBlackwellAlone) {
+  const auto nemo = find_framework("nemo-25.04"), bridge = find_framework("megatron-bridge");
+  ASSERT_TRUE(nemo && bridge);
+  models::ModelSpec dense = samples::dense_model(), latent = dense;
+  latent.layer_kinds[0].attention.latent = models::LatentAttention{};
+  using models::AttentionKernel;
+  EXPECT_EQ(nemo->attention_on("Blackwell", latent), AttentionKernel::unfused);
+  EXPECT_EQ(nemo->attention_on("Hopper", latent), AttentionKernel::fused);
+  EXPECT_EQ(nemo->attention_on("Blackwell", dense), AttentionKernel::fused);
+  EXPECT_EQ(bridge->attention_on("Blackwell", latent), AttentionKernel::fused);
+}
+
 TEST(ShippedFrameworks, AnUnknownNameIsToldTheNearestAndAll) {
   const auto traits = find_framework("megatron-cor", Place{.file = "a.yaml", .line = 3});
   ASSERT_FALSE(traits);
