@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -206,9 +207,11 @@ Result<std::map<ModelKind, ForeignModel>> foreign_models(const OwnMachine& machi
   return models;
 }
 
-/// Tries a fit of the own rows of one model against the adjusted base, and takes the better one.
-Result<void> try_own_fit(const OwnMachine& machine, const Samples& own, const Merged& merged,
-                         const CalibrationProfile& adjusted, ModelKind model,
+/// Tries a fit of the own rows of one model against the adjusted base, and takes the better one;
+/// `without_first`, which has not seen the first fold, then takes it too. Says whether it was
+/// taken.
+Result<bool> try_own_fit(const OwnMachine& machine, const Samples& own, const Merged& merged,
+                         CalibrationProfile& without_first, ModelKind model,
                          CalibrationProfile& profile) {
   FitScope scope;
   scope.models = {model};
@@ -217,14 +220,15 @@ Result<void> try_own_fit(const OwnMachine& machine, const Samples& own, const Me
   if (!candidate) return fail(std::move(candidate.error()));
   std::vector<double> alone, moved;
   add_held_out_errors(own, *candidate, model, 0, alone);
-  add_held_out_errors(own, adjusted, model, 0, moved);
+  add_held_out_errors(own, without_first, model, 0, moved);
   const Contest contest{median(std::move(alone)), median(std::move(moved))};
   profile.notes.push_back(told(model, rows_of(own, model), contest));
-  if (!contest.own_wins()) return {};
+  if (!contest.own_wins()) return false;
   auto fitted = fit_profile(machine.device, merged.catalogue, merged.rows, {}, scope);
   if (!fitted) return fail(std::move(fitted.error()));
   take_model(profile, std::move(*fitted), model);
-  return {};
+  take_model(without_first, std::move(*candidate), model);
+  return true;
 }
 
 /// "GEMM: 5 rows of its own move H100-SXM5-80GB by +9.1 % in time"
@@ -308,12 +312,15 @@ CalibrationProfile moved_profile(const OwnMachine& machine, const Samples& own) 
   return profile;
 }
 
-/// Scores the rows of each fold by what the other folds made.
-Scoreboard judged(const Samples& own, const FoldProfiles& folds) {
+/// Scores the rows of each fold by what the other folds made; of models in `first_alone`, of which
+/// one fold was left out alone, the rows of that.
+Scoreboard judged(const Samples& own, const FoldProfiles& folds,
+                  const std::set<ModelKind>& first_alone) {
   Scoreboard board;
   for (int fold = 0; fold < kFolds; ++fold) {
     own.for_each([&](const auto& row) {
       if (fold_of(row.label.key, kFolds) != fold) return;
+      if (fold > 0 && first_alone.contains(row.label.model)) return;
       const Prediction p = folds[static_cast<std::size_t>(fold)].predict(row.sample);
       if (p.time_s > 0) board.add(row.label, seconds_of(row.sample), p);
     });
@@ -331,6 +338,7 @@ Result<Adaptation> adapt_profile(const OwnMachine& machine) {
   auto foreign = foreign_models(machine, own, folds);
   if (!foreign) return fail(std::move(foreign.error()));
   std::optional<Merged> merged;
+  std::set<ModelKind> first_alone;
   for (const ModelKind model : kModelKinds) {
     if (const auto known = foreign->find(model); known != foreign->end()) {
       const Contest& contest = known->second.contest;
@@ -346,10 +354,11 @@ Result<Adaptation> adapt_profile(const OwnMachine& machine) {
     }
     if (rows_of(own, model) < kOwnFitRows || held_out_rows(own, model) == 0) continue;
     if (!merged) merged = with_shipped_as_sister(machine);
-    auto tried = try_own_fit(machine, own, *merged, folds[0], model, profile);
-    if (!tried) return fail(std::move(tried.error()));
+    auto taken = try_own_fit(machine, own, *merged, folds[0], model, profile);
+    if (!taken) return fail(std::move(taken.error()));
+    if (*taken) first_alone.insert(model);
   }
-  out.board = judged(own, folds);
+  out.board = judged(own, folds, first_alone);
   return out;
 }
 

@@ -36,8 +36,8 @@ struct OwnMachine {
 /// The profile of an own machine, and how good it is.
 struct Adaptation {
   CalibrationProfile profile;
-  /// The own rows, each scored by what the other four fifths of the shapes make of the base. Fits
-  /// that `kOwnFitRows` rows earn are judged by the profile's `notes` instead.
+  /// The own rows, each scored by what the other four fifths of the shapes make of the base; where
+  /// a fit that `kOwnFitRows` rows earn is taken, that fit's on the fifth that it had not seen.
   Scoreboard board;
 };
 

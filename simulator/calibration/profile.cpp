@@ -106,7 +106,14 @@ void fit_gemm(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue
                       own.size(), relative->name));
     }
   }
-  profile.gemm = GemmModel::fit(profile.device, own, prior);
+  std::vector<GemmKin> kin;
+  for (const std::string& name : family_of(profile.device, catalogue)) {
+    const DeviceSpec* spec = spec_named(catalogue, name);
+    if (name == profile.device.name || spec == nullptr) continue;
+    auto samples = chosen(all, {name}, hold_out);
+    if (samples.size() >= kFewGemmRows / 2) kin.push_back({*spec, std::move(samples)});
+  }
+  profile.gemm = GemmModel::fit(profile.device, own, prior, kin);
 }
 
 /// Rows of the device's family; where it has none, of the nearest measured family.

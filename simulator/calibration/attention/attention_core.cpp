@@ -1,7 +1,7 @@
 #include "simulator/calibration/attention/attention_core.hpp"
 
 #include "simulator/calibration/attention/flash3.hpp"
-#include "simulator/calibration/least_squares.hpp"
+#include "simulator/calibration/attention/makespan.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -77,6 +77,18 @@ constexpr std::array kTerms = {
                         "factor at head dimension 192 and above, FP8 queries"},
     AttentionTermTraits{T::efficiency_wide, "efficiency_wide", 1, 0.8,
                         "factor, elements of four bytes"},
+    AttentionTermTraits{T::fixed_192, "fixed_192", 1, 0.5, "factor of fixed at head dimension 192"},
+    AttentionTermTraits{T::side_192, "side_192", 1, 0.5,
+                        "factor of side work at head dimension 192"},
+    AttentionTermTraits{T::side_block, "side_block", 0.5, 1.5,
+                        "us per wave of thread blocks that store one token's K and V each"},
+    AttentionTermTraits{T::tile_half, "tile_half", 0.8, 0.4,
+                        "factor of tile where it has 64 rows for one group of warps"},
+    AttentionTermTraits{T::tile_fp8, "tile_fp8", 1, 0.4, "factor of tile, FP8 products"},
+    AttentionTermTraits{T::fill, "fill", 0.5, 1,
+                        "steps before the first tile's products and softmax overlap"},
+    AttentionTermTraits{T::step_local, "step_local", 1.1, 0.3,
+                        "factor of a step where a window masks both ends"},
 };
 static_assert(kTerms.size() == kAttentionTermCount);
 
@@ -169,6 +181,14 @@ Sizes sizes(const AttentionCall& c) {
   return z;
 }
 
+/// Waves of blocks that copy one token each into the cache, a thread per element up to 512 (vLLM's
+/// reshape_and_cache_flash): an SM holds 2048 threads and 32 blocks.
+double store_waves(const AttentionDevice& d, const AttentionShape& s, double tokens) {
+  const double elements = static_cast<double>(s.heads_kv * s.head_dim_v);
+  const double threads = std::clamp(32 * std::ceil(elements / 32), 64.0, 512.0);
+  return tokens * threads / (2048 * d.sm_count);
+}
+
 /// Work around the core, in us: memory passes (faster where all fits in L2) and per-row
 /// instructions.
 double side_time(const AttentionDevice& d, const Values& v, const AttentionCall& c, const Sizes& z,
@@ -178,7 +198,8 @@ double side_time(const AttentionDevice& d, const Values& v, const AttentionCall&
                         static_cast<double>(s.head_dim_qk + s.head_dim_v);
   const double passes =
       4 * z.q_elements * v(T::side_query) + new_kv * (2 + c.cache_bytes) * v(T::side_cache);
-  double factor = w.w64 * v.log(T::side_64) + w.w256 * v.log(T::side_256);
+  double factor =
+      w.w64 * v.log(T::side_64) + w.w192 * v.log(T::side_192) + w.w256 * v.log(T::side_256);
   if (z.fp8) factor += v.log(T::side_fp8);
   if (z.fp8_cache) factor += v.log(T::side_fp8_cache);
   if (c.microscaled) factor += v.log(T::side_scaled);
@@ -186,7 +207,12 @@ double side_time(const AttentionDevice& d, const Values& v, const AttentionCall&
   if (c.cache_bytes < 1.5) per_token *= v(T::side_token_fp8);
   per_token += static_cast<double>(s.heads_q) * v(T::side_head) +
                static_cast<double>(s.heads_kv) * v(T::side_group);
-  return passes / bytes_per_us * std::exp(factor) + z.tokens * per_token * 1e-3 * 132 / d.sm_count;
+  double copies = passes / bytes_per_us * std::exp(factor);
+  if (c.phase == AttentionPhase::prefill) {
+    const double wave = v(T::side_block) * (z.fp8_cache ? v(T::side_fp8_cache) : 1);
+    copies = hypot4(copies, wave * store_waves(d, s, z.tokens));
+  }
+  return copies + z.tokens * per_token * 1e-3 * 132 / d.sm_count;
 }
 
 double heads_per_group(const AttentionShape& s) {
@@ -215,14 +241,15 @@ double key_parts(const AttentionDevice& d, const AttentionCall& c, double tiles,
 
 struct Tiles {
   double steps, longest, count;
-  double parts;  ///< of the keys
+  double parts;                      ///< of the keys
+  double shortest = 0, section = 0;  ///< of FlashAttention-3's schedule
 };
 Tiles tiles_of(const AttentionDevice& d, const AttentionTile& t, const AttentionCall& c,
                double leak) {
   const AttentionShape& s = c.shape;
   if (t.flash3) {
     const Flash3Work work = flash3_work(d.sm_count, c);
-    return {work.steps, work.longest, work.units, work.parts};
+    return {work.steps, work.longest, work.units, work.parts, work.shortest, work.section};
   }
   const double pack = packs(t, s) ? heads_per_group(s) : 1;
   const double pairs = static_cast<double>(s.batch) * static_cast<double>(s.heads_q) / pack;
@@ -248,17 +275,32 @@ double peak_of(const AttentionDevice& d, bool wide, bool fp8) {
   return fp8 ? d.fp8_flop_per_s : wide ? d.wide_flop_per_s : d.bf16_flop_per_s;
 }
 
+/// FlashAttention-3 casts Q to the cache's type.
+bool multiplies_fp8(const AttentionTile& t, const Sizes& z) {
+  return z.fp8 || (t.flash3 && z.fp8_cache);
+}
+
+/// us of one tile of queries beside its steps.
+double tile_time(const AttentionTile& t, const Values& v, const Sizes& z, const HeadWeights& w) {
+  double log =
+      v.log(T::tile) + w.w64 * v.log(T::tile_64) + (0.5 * w.w192 + w.w256) * v.log(T::tile_256);
+  if (t.flash3 && t.rows <= 64) log += v.log(T::tile_half);
+  if (multiplies_fp8(t, z)) log += v.log(T::tile_fp8);
+  return std::exp(log);
+}
+
 /// us of one step of one tile over `keys` keys.
 double step_time(const AttentionDevice& d, const AttentionTile& t, const Values& v,
                  const AttentionCall& c, const Sizes& z, const HeadWeights& w) {
   // Tensor-core kernels are built for head dimensions in steps of 32 and pad the others.
   const auto padded = [](std::int64_t dim) { return static_cast<double>((dim + 31) / 32 * 32); };
   const double dqk = padded(c.shape.head_dim_qk), dv = padded(c.shape.head_dim_v);
+  const bool products_fp8 = multiplies_fp8(t, z);
   double efficiency = v.log(T::efficiency) + w.w64 * v.log(T::efficiency_64) +
                       w.w192 * v.log(T::efficiency_192) + w.w256 * v.log(T::efficiency_256);
   // Tensor cores multiply 16 deep; what is no multiple takes a library's slow path.
   if (c.shape.head_dim_qk % 16 != 0) efficiency += v.log(T::efficiency_odd);
-  if (z.fp8) {
+  if (products_fp8) {
     efficiency += v.log(T::efficiency_fp8) + w.w64 * v.log(T::efficiency_fp8_64) +
                   (w.w192 + w.w256) * v.log(T::efficiency_fp8_256);
   }
@@ -267,15 +309,13 @@ double step_time(const AttentionDevice& d, const AttentionTile& t, const Values&
   if (c.microscaled) efficiency += v.log(T::efficiency_scaled);
   if (z.ordered) efficiency += v.log(T::efficiency_deterministic);
   if (z.wide) efficiency += v.log(T::efficiency_wide);
-  // FlashAttention-3 casts Q to the cache's type.
-  const bool products_fp8 = z.fp8 || (t.flash3 && z.fp8_cache);
   const double peak = peak_of(d, z.wide, products_fp8) * 1e-6;
   // Backward: S, dP, dQ, dK over d_qk or d_v: three products of d_qk, two of d_v.
   const double per_pair = c.backward ? 2 * (3 * dqk + 2 * dv) : 2 * (dqk + dv);
   const double pairs = static_cast<double>(t.rows) * t.keys;
   const double products = per_pair * pairs * d.sm_count / (peak * std::exp(efficiency));
   double softmax = v(T::softmax) * pairs / (128.0 * 128.0);
-  if (z.fp8) softmax *= v(T::softmax_fp8);
+  if (products_fp8) softmax *= v(T::softmax_fp8);
   const double least = v(T::step);
   return std::sqrt((products + softmax) * (products + softmax) + least * least);
 }
@@ -286,23 +326,34 @@ double core_time(const AttentionDevice& d, const AttentionTile& given, const Val
   const AttentionTile t = given.flash3 ? flash3_tile(c) : given;
   const double leak = v(T::mask_leak) * (z.fp8 && c.backward ? v(T::mask_leak_fp8) : 1);
   const Tiles n = tiles_of(d, t, c, std::min(1.0, leak));
-  const double step = step_time(d, t, v, c, z, w);
-  const double per_tile = std::exp(v.log(T::tile) + w.w64 * v.log(T::tile_64) +
-                                   (0.5 * w.w192 + w.w256) * v.log(T::tile_256));
+  double step = step_time(d, t, v, c, z, w);
+  if (t.flash3 && c.shape.window > 0 && c.shape.window < c.shape.kv_len) step *= v(T::step_local);
+  const double per_tile = tile_time(t, v, z, w);
   const double longest = per_tile + n.longest * step;
   const double mean = (n.count * per_tile + n.steps * step) / d.sm_count;
   waves = n.count / d.sm_count;
-  double tail = 0;
-  if (waves > 1) tail = longest * v(T::tail) * 0.5 * (std::ceil(waves) - waves) / (1 + 0.2 * waves);
+  double busy = 0;
+  if (t.flash3) {
+    busy = makespan({.units = n.count,
+                     .section = n.section,
+                     .mean = mean / waves,
+                     .longest = longest,
+                     .shortest = per_tile + n.shortest * step},
+                    d.sm_count) +
+           v(T::fill) * step;
+  } else {
+    busy = hypot4(mean, longest);
+    if (waves > 1)
+      busy += longest * v(T::tail) * 0.5 * (std::ceil(waves) - waves) / (1 + 0.2 * waves);
+  }
   const double width = static_cast<double>(c.shape.head_dim_qk + c.shape.head_dim_v);
   const double l2_bytes = n.steps * t.keys * width * c.cache_bytes * (c.backward ? 2.5 : 1.0);
   const double hbm_bytes =
       (z.q_elements * c.query_bytes + z.o_elements * std::max(2.0, c.query_bytes) +
        z.kv_elements * c.cache_bytes) *
       (c.backward ? 2.5 : 1.0);
-  const double core =
-      hypot4(hypot4(mean, longest) + tail, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),
-             hbm_bytes / (bytes_per_us * v(T::memory)));
+  const double core = hypot4(busy, l2_bytes / (d.memory_bytes_per_s * 5e-6 * v(T::l2)),
+                             hbm_bytes / (bytes_per_us * v(T::memory)));
   double extra = 0;
   if (n.parts > 1) {
     // Every part writes its O in FP32, and the sum reads it.
@@ -340,60 +391,13 @@ AttentionTerms evaluate(const AttentionDevice& device, const AttentionTiles& til
   if (z.fp8) fixed += v.log(T::fixed_fp8);
   if (z.fp8_cache) fixed += v.log(T::fixed_fp8_cache);
   if (z.ordered) fixed += v.log(T::fixed_deterministic);
+  fixed += w.w192 * v.log(T::fixed_192);
   r.fixed_us = std::exp(fixed);
   r.side_us = side_time(device, v, call, z, w, bytes_per_us);
   r.core_us = core_time(device, tiles[head_class(call.shape.head_dim_qk)], v, call, z, w,
                         bytes_per_us, r.waves);
   r.time_us = r.fixed_us + r.side_us + r.core_us;
   return r;
-}
-
-namespace {
-
-constexpr double kScale = 0.1;  // log error at which the loss turns from squares to absolute values
-
-void log_errors(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
-                const AttentionParameters& p, Eigen::VectorXd& r) {
-  const AttentionConstants constants(p);
-  r.resize(static_cast<Eigen::Index>(rows.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    r[static_cast<Eigen::Index>(i)] = std::log(
-        evaluate(*rows[i].device, tiles, constants, rows[i].call).time_us / rows[i].time_us);
-  }
-}
-
-AttentionParameters parameters_of(std::span<const double> p) {
-  AttentionParameters a{};
-  std::copy(p.begin(), p.end(), a.begin());
-  return a;
-}
-
-}  // namespace
-
-double attention_loss(std::span<const AttentionRow> rows, const AttentionTiles& tiles,
-                      const AttentionParameters& p) {
-  Eigen::VectorXd errors;
-  log_errors(rows, tiles, p, errors);
-  double sum = 0;
-  for (const double e : errors) sum += soft_l1(e / kScale);
-  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
-}
-
-AttentionParameters fit_attention_core(std::span<const AttentionRow> rows,
-                                       const AttentionTiles& tiles,
-                                       const AttentionParameters& prior, double looseness,
-                                       int iterations) {
-  std::array<FitParameter, kAttentionTermCount> parameters;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].prior = prior[i];
-    parameters[i].width = kTerms[i].log_spread * looseness;
-  }
-  const auto errors = [&](std::span<const double> p, Eigen::VectorXd& r) {
-    log_errors(rows, tiles, parameters_of(p), r);
-  };
-  const LeastSquaresFit fit =
-      minimise(errors, parameters, {.scale = kScale, .iterations = iterations});
-  return parameters_of(fit.parameters);
 }
 
 }  // namespace foreplan::simulator::calibration

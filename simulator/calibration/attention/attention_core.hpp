@@ -113,8 +113,15 @@ enum class AttentionTerm : std::uint8_t {
   efficiency_fp8_64,
   efficiency_fp8_256,
   efficiency_wide,
+  fixed_192,
+  side_192,
+  side_block,
+  tile_half,
+  tile_fp8,
+  fill,
+  step_local,
 };
-inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::efficiency_wide) + 1;
+inline constexpr int kAttentionTermCount = static_cast<int>(AttentionTerm::step_local) + 1;
 using AttentionParameters = std::array<double, kAttentionTermCount>;
 
 /// The parameters made ready for many evaluations: the logarithm and the value of each.

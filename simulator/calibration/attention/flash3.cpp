@@ -12,29 +12,39 @@ struct Extent {
   int rows, keys;
 };
 
-/// `paged`: keys lie in pages smaller than a tile, which the copy engine can't fetch at once.
-Extent of_16_bits(Integer dim, Integer dim_v, bool causal, bool local, bool paged) {
+/// What the tile tables distinguish. `paged`: keys lie in pages that are no multiple of a tile,
+/// which the copy engine can't fetch at once; `few`: at most 64 rows, for one group of warps.
+struct Kind {
+  bool causal, local, paged, few;
+};
+
+Extent of_16_bits(Integer dim, Integer dim_v, const Kind& k) {
   if (dim <= 64) {
     if (dim_v >= 512) return {64, 64};
     if (dim_v >= 256) return {128, 112};
-    return {192, causal ? 128 : local || paged ? 160 : 192};
+    if (k.few) return {64, 192};
+    return {192, k.causal ? 128 : k.local || k.paged ? 160 : 192};
   }
-  if (dim <= 96) return {192, local || paged ? 128 : 144};
-  if (dim <= 128) return {128, causal || local || paged ? 128 : 176};
-  if (dim <= 192) return {128, local || paged ? 96 : dim_v <= 128 ? 128 : 112};
-  return {128, local ? 64 : 80};
+  if (dim <= 96) return {192, k.local || k.paged ? 128 : 144};
+  if (dim <= 128) return {k.few ? 64 : 128, k.causal || k.local || k.paged ? 128 : 176};
+  if (dim <= 192) return {128, k.local || k.paged ? 96 : dim_v <= 128 ? 128 : 112};
+  return {128, k.local ? 64 : 80};
 }
 
-Extent of_8_bits(Integer dim, bool local, bool paged) {
-  if (dim <= 64) return {192, 160};
+Extent of_8_bits(Integer dim, const Kind& k) {
+  if (dim <= 64) return k.few ? Extent{64, 128} : Extent{192, 160};
   if (dim <= 96) return {192, 128};
-  if (dim <= 128) return {128, paged ? 160 : 224};
+  if (dim <= 128) return k.few ? Extent{64, 96} : Extent{128, k.paged ? 160 : 224};
   if (dim <= 192) return {128, 160};
-  return {128, local ? 64 : 128};
+  return {128, k.local ? 64 : 128};
 }
 
 bool is_local(const AttentionShape& s) { return s.window > 0 && s.window < s.kv_len; }
 bool is_causal(const AttentionShape& s) { return s.causal && s.q_len > 1; }
+
+constexpr double kScheduledL2 = 8.0 * 1024 * 1024;  // bytes that the scheduler counts on
+// Of a page of the KV cache, as the frameworks that were measured set it.
+constexpr Integer kPageTokens = 64;
 
 Integer floor_of(Integer a, Integer b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 Integer ceil_of(Integer a, Integer b) { return -floor_of(-a, b); }
@@ -59,7 +69,7 @@ double floor_sum(Integer n, Integer m, Integer a, Integer b) {
 
 struct Steps {
   double all;
-  Integer longest;
+  Integer longest, shortest;
 };
 /// Steps over keys of the tiles of one (sequence, KV head). Tile i ends at key
 /// ceil((i + 1) rows / group) + kv - q and, where `window` keys count, starts at that of its first
@@ -68,7 +78,7 @@ Steps count_steps(const AttentionShape& s, const AttentionTile& t, Integer group
   const Integer most = ceil_of(s.kv_len, t.keys);
   const bool causal = is_causal(s);
   if (!is_local(s) && !causal)
-    return {static_cast<double>(most) * static_cast<double>(tiles), most};
+    return {static_cast<double>(most) * static_cast<double>(tiles), most, most};
   const Integer unit = group * t.keys;  // of a key's index times `group`
   const Integer before = (s.kv_len - s.q_len) * group;
   // All but the last tile end at their own last query; the last ends at the last key, as do all
@@ -82,15 +92,17 @@ Steps count_steps(const AttentionShape& s, const AttentionTile& t, Integer group
       floor_sum(own, unit, t.rows, t.rows + before + right + unit - 1 + shift * unit) -
       static_cast<double>(own) * static_cast<double>(shift) +
       static_cast<double>(tiles - own) * static_cast<double>(most);
-  Steps r{ends, most};
+  const auto end_of = [&](Integer i) {
+    return std::min(most, ceil_of((i + 1) * t.rows + before + right, unit));
+  };
+  Steps r{ends, most, tiles > 1 ? std::max<Integer>(1, end_of(0)) : most};
   if (!is_local(s)) return r;
   const Integer left = before - (s.window - 1) * group;
   // Tiles whose first step is not the first of all.
   const Integer none = std::clamp<Integer>(ceil_of(-left, t.rows), 0, tiles);
   r.all -= floor_sum(tiles - none, unit, t.rows, left + none * t.rows);
   const auto steps_of = [&](Integer i) {
-    const Integer end = std::min(most, ceil_of((i + 1) * t.rows + before + right, unit));
-    return end - std::max<Integer>(0, floor_of(i * t.rows + left, unit));
+    return end_of(i) - std::max<Integer>(0, floor_of(i * t.rows + left, unit));
   };
   // Of some tiles, in place of all: between the edges they differ by one at most.
   const Integer end = tiles - 1;
@@ -110,7 +122,7 @@ bool is_flash3(std::string_view library) {
 }
 
 bool is_cut_as_flash3(std::string_view library, AttentionPhase phase) {
-  return is_flash3(library) && library.starts_with("vllm:") &&
+  return is_flash3(library) &&
          (phase == AttentionPhase::prefill || phase == AttentionPhase::encoder);
 }
 
@@ -118,9 +130,16 @@ AttentionTile flash3_tile(const AttentionCall& call) {
   const AttentionShape& s = call.shape;
   // Queries are cast to the cache's type before the kernel.
   const bool fp8 = std::min(call.query_bytes, call.cache_bytes) < 1.5;
-  const bool paged = call.phase == AttentionPhase::prefill || call.phase == AttentionPhase::decode;
-  const Extent e = fp8 ? of_8_bits(s.head_dim_qk, is_local(s), paged)
-                       : of_16_bits(s.head_dim_qk, s.head_dim_v, is_causal(s), is_local(s), paged);
+  const auto extent = [&](const Kind& k) {
+    return fp8 ? of_8_bits(s.head_dim_qk, k) : of_16_bits(s.head_dim_qk, s.head_dim_v, k);
+  };
+  const Integer rows = s.q_len * ceil_of(s.heads_q, s.heads_kv);
+  Kind kind{is_causal(s) && !is_local(s), is_local(s), false, false};
+  Extent e = extent(kind);
+  kind.few = rows <= 64;
+  kind.paged = (call.phase == AttentionPhase::prefill || call.phase == AttentionPhase::decode) &&
+               (kPageTokens % e.keys != 0 || rows <= e.rows);
+  e = extent(kind);
   return {e.rows, e.keys, HeadPacking::always, true, 0, true};
 }
 
@@ -165,10 +184,19 @@ Flash3Work flash3_work(double sm_count, const AttentionCall& call) {
                 static_cast<double>(blocks) / sm_count);
   const Integer parts = std::clamp<Integer>(ceil_of(blocks, static_cast<Integer>(per_sm)), 1, most);
   const auto pairs = static_cast<double>(s.batch * s.heads_kv);
+  Integer heads = 1;
+  if (parts == 1) {
+    const double one = static_cast<double>((s.head_dim_qk + s.head_dim_v) * t.keys * blocks) *
+                       std::min({2.0, call.query_bytes, call.cache_bytes});
+    while (heads < 16 && static_cast<double>(2 * heads) * one <= kScheduledL2) heads *= 2;
+    heads = std::min(heads, s.heads_kv);
+  }
   return {.units = pairs * static_cast<double>(tiles * parts),
           .steps = pairs * std::max(steps.all, static_cast<double>(tiles)),
           .longest = static_cast<double>(ceil_of(steps.longest, parts)),
-          .parts = static_cast<double>(parts)};
+          .shortest = static_cast<double>(ceil_of(steps.shortest, parts)),
+          .parts = static_cast<double>(parts),
+          .section = static_cast<double>(heads * tiles)};
 }
 
 }  // namespace foreplan::simulator::calibration

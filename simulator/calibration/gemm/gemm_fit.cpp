@@ -6,12 +6,15 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 namespace foreplan::simulator::calibration {
 namespace {
 
 constexpr std::size_t kLeastRows = 3;          // of a residual or an effect
+constexpr double kKinTrust = 0.5;              // of a row of another device
+constexpr std::size_t kLeastShared = 20;       // shapes that tell the step between two devices
 constexpr std::size_t kOwnParameterRows = 40;  // of an effect with a tile-wave model of its own
 
 bool usable(const GemmSample& s) {
@@ -35,6 +38,21 @@ std::string reference_library(std::span<const GemmSample* const> rows) {
       std::max_element(counts.begin(), counts.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == counts.end() ? std::string() : most->first;
+}
+
+// Median of the second numbers of the `kNear` pairs whose first lie around `at`; sorted by them.
+double median_near(std::span<const std::pair<double, double>> pairs, double at) {
+  constexpr std::size_t kNear = 61;
+  const auto place = std::lower_bound(pairs.begin(), pairs.end(), at,
+                                      [](const auto& p, double x) { return p.first < x; });
+  const std::size_t count = std::min(kNear, pairs.size());
+  const auto before = std::size_t(place - pairs.begin());
+  const std::size_t first =
+      std::min(before > count / 2 ? before - count / 2 : 0, pairs.size() - count);
+  std::vector<double> near;
+  for (std::size_t i = first; i < first + count; ++i) near.push_back(pairs[i].second);
+  std::nth_element(near.begin(), near.begin() + std::ptrdiff_t(count / 2), near.end());
+  return near[count / 2];
 }
 
 }  // namespace
@@ -65,7 +83,61 @@ TileWaveParameters GemmModel::prior_for(const Series& s, const GemmModel* donor)
   return series_.empty() ? typical_parameters() : series_.front().parameters;
 }
 
-void GemmModel::fit_series(Series& s, Rows rows, const GemmModel* donor) {
+void GemmModel::Lessons::add(const Base& base, const GemmSample& sample, double trust) {
+  features.push_back(base.features);
+  error.push_back(std::log(sample.time_s * 1e6 / base.time_us));
+  weight.push_back(trust * sample.weight);
+  shapes.push_back(sample.shape);
+}
+
+// Adds the rows of the series' own library on a device of the same kernels, under the same
+// parameters and that device's data sheet: shapes that this device has not. Those that it has tell
+// nothing new (with them H100 and H200 came out no better, in block-scaled FP8 worse). What the
+// step between the devices does to shapes of one balance of arithmetic and memory, seen where both
+// have a shape, is taken off.
+void GemmModel::learn_from(const GemmKin& kin, const Series& s, std::size_t own,
+                           Lessons& lessons) const {
+  // Not of one type's units only: Blackwell Ultra's of four bits are other ones than Blackwell's.
+  const auto relative_peak = [&](const DeviceSpec& d) {
+    return gemm_peak(d, s.dtype).value / gemm_peak(d, DType::bf16).value;
+  };
+  if (std::abs(relative_peak(kin.device) / relative_peak(device_) - 1) > 0.05) return;
+  TileWave<float> physics(tile_wave_device(kin.device, s.dtype, s.scaling), s.parameters);
+  physics.index_contenders();
+  std::unordered_map<GemmShape, double, ShapeHash> own_error;
+  for (std::size_t i = 0; i < own; ++i) own_error.emplace(lessons.shapes[i], lessons.error[i]);
+  Lessons theirs;
+  std::vector<std::pair<double, double>> steps;  // log balance, difference of errors
+  std::vector<double> balance;
+  for (const GemmSample& r : kin.samples) {
+    if (!usable(r) || !is_forward(r) || r.library != s.library || r.dtype != s.dtype ||
+        r.scaling != s.scaling) {
+      continue;
+    }
+    const TileWaveShape shape = as_doubles(r.shape);
+    const TileWaveResult t = physics.at(shape);
+    Base b;
+    b.time_us = t.time_us + (r.includes_cast ? t.cast_us : 0);
+    b.features = gemm_features(shape, t, tile_wave_device(kin.device, s.dtype, s.scaling).sm_count);
+    theirs.add(b, r, kKinTrust);
+    balance.push_back(std::log(t.compute_over_memory));
+    const auto same = own_error.find(r.shape);
+    if (same != own_error.end())
+      steps.emplace_back(balance.back(), theirs.error.back() - same->second);
+  }
+  if (steps.size() < kLeastShared) return;
+  std::sort(steps.begin(), steps.end());
+  for (std::size_t i = 0; i < theirs.error.size(); ++i) {
+    if (own_error.contains(theirs.shapes[i])) continue;
+    lessons.features.push_back(theirs.features[i]);
+    lessons.error.push_back(theirs.error[i] - median_near(steps, balance[i]));
+    lessons.weight.push_back(theirs.weight[i]);
+    lessons.shapes.push_back(theirs.shapes[i]);
+  }
+}
+
+void GemmModel::fit_series(Series& s, Rows rows, const GemmModel* donor,
+                           std::span<const GemmKin> kin) {
   s.library = reference_library(rows);
   std::vector<const GemmSample*> reference, others;
   for (const GemmSample* r : rows) {
@@ -81,15 +153,12 @@ void GemmModel::fit_series(Series& s, Rows rows, const GemmModel* donor) {
   s.parameters = fit_tile_wave(tile_wave_device(device_, s.dtype, s.scaling), fitted,
                                prior_for(s, donor), launch_known);
   finish(s);
-  std::vector<TreeFeatures> features;
-  std::vector<double> error, weight;
-  for (const GemmSample* r : reference) {
-    const Base b = physical(*s.tile_wave, r->shape, r->includes_cast);
-    features.push_back(b.features);
-    error.push_back(std::log(r->time_s * 1e6 / b.time_us));
-    weight.push_back(r->weight);
-  }
-  if (reference.size() >= kLeastRows) s.residual.fit(features, error, weight);
+  Lessons lessons;
+  for (const GemmSample* r : reference)
+    lessons.add(physical(*s.tile_wave, r->shape, r->includes_cast), *r, 1);
+  for (const GemmKin& k : kin) learn_from(k, s, reference.size(), lessons);
+  if (reference.size() >= kLeastRows)
+    s.residual.fit(lessons.features, lessons.error, lessons.weight, reference.size());
   fit_effects(s, others);
 }
 
@@ -189,7 +258,7 @@ void GemmModel::borrow(const GemmModel* donor) {
 }
 
 GemmModel GemmModel::fit(const DeviceSpec& device, std::span<const GemmSample> samples,
-                         const GemmModel* donor) {
+                         const GemmModel* donor, std::span<const GemmKin> kin) {
   GemmModel model;
   model.device_ = device;
   // bf16 first, whose fit is the prior of the others.
@@ -202,7 +271,7 @@ GemmModel GemmModel::fit(const DeviceSpec& device, std::span<const GemmSample> s
     Series s;
     s.dtype = rows.front()->dtype;
     s.scaling = key.second;
-    model.fit_series(s, rows, donor);
+    model.fit_series(s, rows, donor, kin);
     model.series_.push_back(std::move(s));
   }
   model.borrow(donor);

@@ -35,6 +35,12 @@ struct GemmSample {
   double weight = 1;  ///< trust, 1 = ordinary; 0 = leave out
 };
 
+/// Measured GEMMs of a device of the same architecture.
+struct GemmKin {
+  DeviceSpec device;
+  std::vector<GemmSample> samples;
+};
+
 struct GemmQuery {
   GemmShape shape;
   DType dtype = DType::bf16;
@@ -50,9 +56,9 @@ class GemmModel {
   /// Fits all samples. `donor`: a model of a related device, whose parameters are
   /// the prior here and stand in, scaled by the data sheet, for types that have no samples. Samples
   /// with a non-positive time, shape or weight are ignored; none at all gives the data sheet's
-  /// model.
+  /// model. `kin`: the residual of a library learns from the same library there too.
   static GemmModel fit(const DeviceSpec& device, std::span<const GemmSample> samples,
-                       const GemmModel* donor = nullptr);
+                       const GemmModel* donor = nullptr, std::span<const GemmKin> kin = {});
 
   /// Defined for every shape with positive sizes; always positive and finite.
   [[nodiscard]] Prediction predict(const GemmQuery& query) const;
@@ -127,7 +133,16 @@ class GemmModel {
 
   // Fit.
   [[nodiscard]] TileWaveParameters prior_for(const Series& series, const GemmModel* donor) const;
-  void fit_series(Series& series, Rows rows, const GemmModel* donor);
+  /// What a residual is learnt from.
+  struct Lessons {
+    std::vector<TreeFeatures> features;
+    std::vector<double> error, weight;
+    std::vector<GemmShape> shapes;
+    void add(const Base& base, const GemmSample& sample, double trust);
+  };
+  void fit_series(Series& series, Rows rows, const GemmModel* donor, std::span<const GemmKin> kin);
+  void learn_from(const GemmKin& kin, const Series& series, std::size_t own,
+                  Lessons& lessons) const;
   [[nodiscard]] Effect fit_effect(const Series& series, Rows group, bool own_parameters) const;
   void fit_effects(Series& series, Rows rows) const;
   void fit_pass_effect(Pass pass);

@@ -59,18 +59,20 @@ Level fit_level(std::span<const TreeBins> bins, std::span<const double> error,
   return level;
 }
 
-// Repeated measurements of one shape must fall in one fold.
+// Measurements of one shape, on whatever device, must fall in one fold.
 std::size_t fold_of(const TreeFeatures& features, std::size_t folds) {
+  constexpr std::size_t kShape = 4;  // m, n, k, batch stand first
   std::uint64_t h = kStableHashSeed;
-  for (float f : features) h = stable_hash(h, std::bit_cast<std::uint32_t>(f));
+  for (float f : std::span(features).first(kShape))
+    h = stable_hash(h, std::bit_cast<std::uint32_t>(f));
   return std::size_t(h >> 32) % folds;
 }
 
-// Errors at each sample of a fit that has not seen it.
+// Errors at each of the first `own` samples of a fit that has not seen its shape.
 std::vector<double> left_out(std::span<const TreeFeatures> features, std::span<const TreeBins> bins,
                              std::span<const double> error, std::span<const double> weight,
-                             const FeatureGrid& grid) {
-  std::vector<double> out(error.begin(), error.end());
+                             const FeatureGrid& grid, std::size_t own) {
+  std::vector<double> out(error.begin(), error.begin() + std::ptrdiff_t(own));
   for (std::size_t fold = 0; fold < kFolds; ++fold) {
     std::vector<TreeBins> b;
     std::vector<double> e, w;
@@ -82,7 +84,7 @@ std::vector<double> left_out(std::span<const TreeFeatures> features, std::span<c
     }
     if (b.empty() || b.size() == bins.size()) continue;
     const Level level = fit_level(b, e, w, grid);
-    for (std::size_t i = 0; i < bins.size(); ++i) {
+    for (std::size_t i = 0; i < own; ++i) {
       if (fold_of(features[i], kFolds) != fold) continue;
       out[i] = error[i] - level.offset - level.trees.at(bins[i]);
     }
@@ -93,8 +95,8 @@ std::vector<double> left_out(std::span<const TreeFeatures> features, std::span<c
 }  // namespace
 
 void Residual::fit(std::span<const TreeFeatures> features, std::span<const double> error,
-                   std::span<const double> weight) {
-  const std::size_t n = features.size();
+                   std::span<const double> weight, std::size_t own) {
+  const std::size_t n = std::min(own, features.size());
   grid_ = FeatureGrid::of(features);
   std::vector<TreeBins> bins;
   for (const TreeFeatures& f : features) bins.push_back(grid_.bins(f));
@@ -105,12 +107,13 @@ void Residual::fit(std::span<const TreeFeatures> features, std::span<const doubl
   numbers_.least = *std::min_element(error.begin(), error.end()) - kBeyondSeen;
   numbers_.most = *std::max_element(error.begin(), error.end()) + kBeyondSeen;
 
-  const std::vector<double> left = left_out(features, bins, error, weight, grid_);
+  const std::vector<double> left = left_out(features, bins, error, weight, grid_, n);
   std::vector<double> spread;
   for (double e : left) spread.push_back(std::log(std::abs(e) + kLeastSpread));
   numbers_.mean_log_spread = std::accumulate(spread.begin(), spread.end(), 0.0) / double(n);
   for (double& s : spread) s -= numbers_.mean_log_spread;
-  spread_trees_ = BoostedTrees::fit(bins, spread, weight, grid_, kSpreadOptions);
+  spread_trees_ =
+      BoostedTrees::fit(std::span(bins).first(n), spread, weight.first(n), grid_, kSpreadOptions);
   std::vector<double> standard;
   for (std::size_t i = 0; i < n; ++i) {
     standard.push_back(left[i] / std::exp(numbers_.mean_log_spread + spread_trees_.at(bins[i])));

@@ -4,6 +4,8 @@
 
 #include "simulator/calibration/gemm/boosted_trees.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -17,10 +19,12 @@ struct Correction {
 
 class Residual {
  public:
-  /// `log_error`: log(measured / physical). `weight`: relative trust, 1 = ordinary. At least three
-  /// samples. Deterministic.
+  /// `log_error`: log(measured / physical). `weight`: relative trust, 1 = ordinary. The first `own`
+  /// samples (all when larger) are of the thing to be predicted, at least three; the others lend
+  /// their shape but not their error statistics. Samples whose first four features (m, n, k, batch)
+  /// are equal are one shape to those. Deterministic.
   void fit(std::span<const TreeFeatures> features, std::span<const double> log_error,
-           std::span<const double> weight);
+           std::span<const double> weight, std::size_t own = SIZE_MAX);
 
   /// Zero correction and quantiles of a Gaussian of `fallback_sigma` where nothing was fitted.
   /// `trust`: share of the trees' advice that is taken; outside the samples' box they only know its

@@ -57,6 +57,27 @@ TEST(Flash3, AnEightBitCacheTakesTheEightBitTile) {
   expect_tile(c, 128, 160);
 }
 
+// The same table with use_one_mma_wg: at most 64 rows, head dimensions 64 and 128.
+TEST(Flash3, FewRowsTakeHalfATile) {
+  const auto call = [](std::int64_t queries, std::int64_t dim, double bytes) {
+    return call_of({4, 8, 2, queries, queries, dim, dim, 0, true}, AttentionPhase::prefill, bytes);
+  };
+  expect_tile(call(16, 128, 2), 64, 128);
+  expect_tile(call(17, 128, 2), 128, 128);  // 68 rows of four packed heads
+  expect_tile(call(16, 64, 2), 64, 192);
+  expect_tile(call(16, 128, 1), 64, 96);
+  expect_tile(call(16, 64, 1), 64, 128);
+  expect_tile(call(16, 256, 2), 128, 80);
+}
+
+// Pages of 64 tokens hold whole tiles of 64 keys alone; then the copy engine fetches them, if the
+// queries fill more than a tile. At 192 a window's tile is 96 keys either way.
+TEST(Flash3, ATileThatFillsPagesIsStillTheTablesOwn) {
+  const AttentionShape s{1, 8, 8, 4096, 4096, 256, 256, 512, true};
+  expect_tile(call_of(s, AttentionPhase::prefill), 128, 64);
+  expect_tile(call_of(s, AttentionPhase::prefill, 1), 128, 64);
+}
+
 /// Steps of every tile of one (sequence, KV head) as hopper/block.h's get_n_block_min_max has them.
 std::vector<std::int64_t> steps_by_loop(const AttentionCall& c) {
   const AttentionShape& s = c.shape;
@@ -104,11 +125,17 @@ TEST(Flash3, StepsEqualALoopOverTheTiles) {
       sum += n;
       longest = std::max(longest, n);
     }
+    const std::int64_t first = std::max<std::int64_t>(1, steps.front());
     const Flash3Work w = flash3_work(132, c);
     const auto pairs = static_cast<double>(s.batch * s.heads_kv);
     EXPECT_DOUBLE_EQ(w.steps, static_cast<double>(sum) * pairs);
     EXPECT_DOUBLE_EQ(w.units, static_cast<double>(steps.size()) * pairs * w.parts);
     const double most = std::ceil(static_cast<double>(longest) / w.parts);
+    if (!s.causal && s.window == 0) {
+      EXPECT_EQ(w.shortest, w.longest);
+    } else {
+      EXPECT_EQ(w.shortest, std::ceil(static_cast<double>(first) / w.parts));
+    }
     if (s.window == 0) {
       EXPECT_DOUBLE_EQ(w.longest, most);
     } else {
@@ -157,6 +184,21 @@ TEST(Flash3, ShortBatchesOfLongSequencesShareTheirKeys) {
   EXPECT_EQ(flash3_work(132, c).units, 512);
 }
 
+// flash_prepare_scheduler.cu: heads in twos, fours, eights or sixteens while their keys and values
+// fit in 8 MiB. 4096 keys of 2 x 128 x 2 bytes are 2 MiB a head.
+TEST(Flash3, SectionsHoldTheHeadsThatFitInL2) {
+  AttentionCall c = call_of({4, 8, 8, 4096, 4096, 128, 128, 0, true}, AttentionPhase::prefill);
+  EXPECT_EQ(flash3_work(132, c).section, 4 * 32);
+  c.shape.heads_q = c.shape.heads_kv = 3;
+  EXPECT_EQ(flash3_work(132, c).section, 2 * 32);
+  c.shape.q_len = c.shape.kv_len = 65536;
+  EXPECT_EQ(flash3_work(132, c).section, 512);
+  // Keys that are cut: the tiles of one part.
+  c = call_of({1, 1, 1, 4096, 4096, 128, 128, 0, true}, AttentionPhase::prefill);
+  EXPECT_GT(flash3_work(132, c).parts, 1);
+  EXPECT_EQ(flash3_work(132, c).section, 32);
+}
+
 TEST(Flash3, AbsurdSizesStayPositive) {
   const AttentionCall c = call_of(
       {1 << 20, 1 << 20, 1, std::int64_t{1} << 30, std::int64_t{1} << 31, 128, 128, 4096, true},
@@ -173,7 +215,8 @@ TEST(Flash3, LibrariesThatRunItAreKnownByName) {
   EXPECT_FALSE(is_flash3("trtllm:torch_flow"));
   EXPECT_TRUE(is_cut_as_flash3("vllm:vllm_flash_attn_fa3", AttentionPhase::prefill));
   EXPECT_FALSE(is_cut_as_flash3("vllm:vllm_flash_attn_fa3", AttentionPhase::decode));
-  EXPECT_FALSE(is_cut_as_flash3("sglang:fa3", AttentionPhase::prefill));
+  EXPECT_TRUE(is_cut_as_flash3("sglang:fa3", AttentionPhase::prefill));
+  EXPECT_FALSE(is_cut_as_flash3("sglang:fa4", AttentionPhase::prefill));
   EXPECT_FALSE(is_cut_as_flash3("flash_attn_3", AttentionPhase::train));
 }
 
@@ -191,7 +234,7 @@ TEST(Flash3, RowsCutSoAreRecognisedAndTheFileKeepsIt) {
         const AttentionTerms t = evaluate(hopper, tiles, constants, c);
         EXPECT_TRUE(t.packed);
         EXPECT_DOUBLE_EQ(t.waves, flash3_work(132, c).units / 132);
-        for (const char* library : {"vllm:fa3", "sglang:fa3"})
+        for (const char* library : {"vllm:fa3", "trtllm:own"})
           rows.push_back({"A", library, c, t.time_us * 1e-6});
       }
     }
@@ -201,7 +244,7 @@ TEST(Flash3, RowsCutSoAreRecognisedAndTheFileKeepsIt) {
   for (const AttentionModel* m : {&fitted, &read}) {
     EXPECT_TRUE(m->groups().at({"A", AttentionPhase::prefill, false, "vllm:fa3"}).tiles[1].flash3);
     EXPECT_FALSE(
-        m->groups().at({"A", AttentionPhase::prefill, false, "sglang:fa3"}).tiles[1].flash3);
+        m->groups().at({"A", AttentionPhase::prefill, false, "trtllm:own"}).tiles[1].flash3);
   }
 }
 
