@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <tuple>
 
 namespace foreplan::simulator::calibration {
@@ -103,6 +104,20 @@ double looseness(const Rows& rows) {
              : 2;
 }
 
+/// Kernels that see one flat array, whatever rows and columns a person calls it: what they cost
+/// depends on bytes alone.
+bool is_flat(std::string_view operation) {
+  constexpr std::array<std::string_view, 5> kFlat = {"add", "copy", "fill", "grad_norm",
+                                                     "optimizer"};
+  const std::string_view op = operation.substr(0, operation.find(' '));
+  return std::find(kFlat.begin(), kFlat.end(), op) != kFlat.end();
+}
+
+BandwidthCall flattened(BandwidthCall call) {
+  call.rows = call.cols = 0;
+  return call;
+}
+
 /// Every n-th row so that at most `most` are left.
 Rows thinned(const Rows& rows, std::size_t most) {
   if (rows.size() <= most) return rows;
@@ -145,6 +160,7 @@ BandwidthModel BandwidthModel::fit(std::span<const BandwidthSample> samples,
                                    const Options& options) {
   BandwidthModel m;
   for (const BandwidthDevice& d : devices) m.devices_.emplace(d.name, d);
+  std::deque<BandwidthCall> flat;
   std::map<std::string, Rows> by_library;
   std::map<LibraryOperation, Rows> by_operation;
   std::map<std::string, std::map<LibraryOperation, Rows>> by_device;
@@ -152,7 +168,9 @@ BandwidthModel BandwidthModel::fit(std::span<const BandwidthSample> samples,
   for (const BandwidthSample& s : samples) {
     const auto d = m.devices_.find(s.device);
     if (d == m.devices_.end() || s.time_s <= 0 || s.call.bytes <= 0) continue;
-    const BandwidthRow row{&d->second, &s.call, s.time_s * 1e6};
+    const BandwidthCall& call =
+        is_flat(s.call.operation) ? flat.emplace_back(flattened(s.call)) : s.call;
+    const BandwidthRow row{&d->second, &call, s.time_s * 1e6};
     by_library[s.library].push_back(row);
     by_operation[{s.library, s.call.operation}].push_back(row);
     by_device[s.device][{s.library, s.call.operation}].push_back(row);
@@ -216,6 +234,7 @@ BandwidthModel::Source BandwidthModel::source(std::string_view device, std::stri
   const auto found = devices_.find(device);
   if (found == devices_.end()) return s;
   s.device = &found->second;
+  s.flat = is_flat(operation);
   // The reference library is the one with most rows; `none` = any operation will do.
   const auto best = [&](const std::map<LibraryOperation, Curve>& curves, bool any_library,
                         bool any_operation) {
@@ -255,9 +274,12 @@ BandwidthModel::Source BandwidthModel::source(std::string_view device, std::stri
   return s;
 }
 
-Prediction BandwidthModel::predict(const Source& source, const BandwidthCall& call) const {
+Prediction BandwidthModel::predict(const Source& source, const BandwidthCall& asked) const {
   Prediction r;
   if (source.device == nullptr) return r;
+  BandwidthCall without_rows;
+  without_rows.bytes = asked.bytes;
+  const BandwidthCall& call = source.flat ? without_rows : asked;
   static const BandwidthConstants untuned(typical());
   const BandwidthTerms t =
       evaluate(*source.device, source.parameters != nullptr ? *source.parameters : untuned, call);

@@ -114,6 +114,7 @@ class BandwidthModel {
     int operation = -1;        ///< index among the operations of the residual
     double largest_bytes = 0;  ///< measured; larger calls extrapolate
     double widening = 0;       ///< added to the log quantiles, both sides
+    bool flat = false;         ///< rows and columns mean nothing to this kernel
   };
   [[nodiscard]] Source source(std::string_view device, std::string_view library,
                               std::string_view operation) const;
