@@ -8,6 +8,8 @@ namespace foreplan::harness::cuda {
 namespace {
 
 constexpr std::string_view kTuned = "_tuned";
+/// Slower for the sake of equal bits: taken only where they are asked for.
+constexpr std::string_view kDeterministic = "_deterministic";
 
 /// Kernels for newer tensor cores come first: on older devices they refuse, and the next is taken.
 int preference(const kernels::Kernel& kernel) { return kernel.variant == "wgmma" ? 0 : 1; }
@@ -23,7 +25,8 @@ Result<std::vector<const kernels::Kernel*>> candidates(
   for (const kernels::Kernel* const kernel : kernels) {
     if (kernel->op != question.op) continue;
     variants.push_back(kernel->variant);
-    const bool named = variant.empty() || kernel->variant == variant ||
+    const bool named = (variant.empty() && !kernel->variant.ends_with(kDeterministic)) ||
+                       kernel->variant == variant ||
                        (tuned && kernel->variant == variant + std::string{kTuned});
     // A variant that is named in full is taken as it is.
     const bool chosen = kernel->variant.ends_with(kTuned) == tuned || kernel->variant == variant;
