@@ -13,16 +13,19 @@ __device__ inline void mask_transposed(float (&s)[1][kColumnTiles][4], const Seq
                                        int key, int query) {
   int lane = lane_index();
   forget(lane);
-  const int own_key = key + lane / 4;
 #pragma unroll
-  for (int n = 0; n < kColumnTiles; ++n) {
+  for (int half = 0; half < 2; ++half) {
+    const int own_key = key + 8 * half + lane / 4;
+    // Counted from this lane's first column: the columns themselves are then constants.
+    const int own = query + lane % 4 * 2;
+    const int first = sequence.first_query(own_key) - own;
+    const int end = (own_key < sequence.keys ? sequence.end_query(own_key) : 0) - own;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int own_query = query + 8 * n + lane % 4 * 2 + i;
-      const int end = own_query < sequence.queries ? sequence.end_key(own_query) : 0;
-      const int first = sequence.first_key(own_query);
-      if (own_key < first || own_key >= end) s[0][n][i] = -INFINITY;
-      if (own_key + 8 < first || own_key + 8 >= end) s[0][n][2 + i] = -INFINITY;
+    for (int n = 0; n < kColumnTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (8 * n + i < first || 8 * n + i >= end) s[0][n][2 * half + i] = -INFINITY;
+      }
     }
   }
 }

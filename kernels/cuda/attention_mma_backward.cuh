@@ -22,11 +22,11 @@
 //   256, 256       64    2      1       256       145 KiB
 // In a fixed order each has 1 KiB more. Registers / bytes spilled (nvcc 13.0):
 //                     in any order                     in a fixed order
-//                sm_80     sm_90a     sm_100       sm_80     sm_90a     sm_100
-//    64,  64   233 /  0   241 /  0   228 /  0   244 /  0   238 /  0   246 / 0
-//   128, 128   255 / 40   255 / 24   255 /  0   255 / 60   255 / 32   255 / 0
-//   192, 128   232 /  0   245 /  0   255 /  0   243 /  0   247 /  0   255 / 0
-//   256, 256   255 / 24   255 / 24   255 / 20   255 / 28   255 / 24   255 / 8
+//                sm_80     sm_90a     sm_100      sm_80     sm_90a     sm_100
+//    64,  64   232 /  0   225 /  0   227 / 0    244 /  0   236 /  0   245 / 0
+//   128, 128   255 / 40   255 / 24   255 / 0    255 / 60   255 / 32   254 / 0
+//   192, 128   230 /  0   242 /  0   255 / 0    242 /  0   246 /  0   255 / 0
+//   256, 256   255 / 24   255 / 24   255 / 8    255 / 28   255 / 24   255 / 8
 
 #include "kernels/cuda/attention_gradients.cuh"
 #include "kernels/cuda/attention_passes.cuh"
@@ -252,6 +252,7 @@ __global__ void __launch_bounds__(MmaBackwardTile<kDimQk, kDimV>::kThreads, 1)
   if (block.passes.key >= block.passes.sequence.keys) return;
   const auto& shared = block.shared;
   const int passes = block.passes.count();
+  const auto seen_by_all = block.passes.seen_by_all(block.passes.key, kKeys);
   block.copy_keys();
   if (passes > 0) block.copy_queries(0);
 
@@ -268,7 +269,7 @@ __global__ void __launch_bounds__(MmaBackwardTile<kDimQk, kDimV>::kThreads, 1)
 
     float p[1][kScoreTiles][4] = {}, d_s[1][kScoreTiles][4] = {};
     multiply_rows<T, kDimQk, kKeys, kQueries>(p, shared.k, warp_key, shared.q(stage), warp_query);
-    if (block.passes.needs_mask(query, block.passes.key, kKeys)) {
+    if (!seen_by_all.cover(query, kQueries)) {
       // Read again, for a few tiles, rather than kept in registers for all.
       const Sequence sequence(in, place.sequence);
       mask_transposed(p, sequence, block.passes.key + warp_key, query + warp_query);

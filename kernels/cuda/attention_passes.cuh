@@ -38,14 +38,28 @@ __device__ inline KeyTilePlace key_tile_place([[maybe_unused]] unsigned* started
   }
 }
 
+/// The number of a sequence's first tile of queries among all: no two sequences share a tile.
+template <int kQueries>
+__device__ inline int first_query_tile(const Sequence& sequence, int index) {
+  return sequence.first_q / kQueries + index;
+}
+
+/// Queries that all see some keys: tiles within need no mask.
+struct SharedQueries {
+  int first = 0, end = 0;
+  [[nodiscard]] __device__ bool cover(int query, int count) const {
+    return query >= first && query + count <= end;
+  }
+};
+
 /// The passes of a block with kKeys keys, over kQueries queries each.
 template <int kKeys, int kQueries>
 struct BackwardPasses {
   Sequence sequence;
   int kv_head, heads_per_kv_head;
-  int key;                     ///< the first, counted from the start of the sequence
-  int first_tile, tiles;       ///< of queries that see any of the keys
-  int first_tile_of_sequence;  ///< among all tiles of queries: no two sequences share one
+  int key;                ///< the first, counted from the start of the sequence
+  int first_tile, tiles;  ///< of queries that see any of the keys
+  int first_tile_of_sequence;
 
   __device__ BackwardPasses(const AttentionArguments& in, const KeyTilePlace& place)
       : sequence(in, place.sequence),
@@ -53,7 +67,7 @@ struct BackwardPasses {
         heads_per_kv_head(in.heads_q / in.heads_kv),
         key(place.tile * kKeys),
         first_tile(sequence.first_query(key) / kQueries),
-        first_tile_of_sequence(sequence.first_q / kQueries + place.sequence) {
+        first_tile_of_sequence(first_query_tile<kQueries>(sequence, place.sequence)) {
     const int last_key = smaller(key + kKeys, sequence.keys) - 1;
     const int end_tile = (sequence.end_query(last_key) + kQueries - 1) / kQueries;
     tiles = larger(0, end_tile - first_tile);
@@ -68,12 +82,11 @@ struct BackwardPasses {
   [[nodiscard]] __device__ int query(int pass) const {
     return (first_tile + pass % tiles) * kQueries;
   }
-  /// True where some query of the tile from `first` on does not see some of the `keys` keys from
-  /// `first_key` on, or is none.
-  [[nodiscard]] __device__ bool needs_mask(int first, int first_key, int keys) const {
-    const int end = first + kQueries;
-    return first_key < sequence.first_key(end - 1) || first_key + keys > sequence.end_key(first) ||
-           end > sequence.queries;
+  /// Queries of which each sees all of `keys` keys from `first_key` on.
+  [[nodiscard]] __device__ SharedQueries seen_by_all(int first_key, int keys) const {
+    const bool inside = first_key + keys <= sequence.keys;
+    return {inside ? first_key + keys - sequence.end_shift : sequence.queries,
+            smaller(sequence.queries, first_key + 1 - sequence.first_shift)};
   }
 
   /// The place of a pass's queries and head among all tiles of sums.
@@ -88,7 +101,7 @@ struct BackwardPasses {
   }
 };
 
-/// As many tiles of queries as BackwardPasses numbers, of one head.
+/// As many tiles of queries as first_query_tile numbers, of one head.
 constexpr std::int64_t most_query_tiles(std::int64_t tokens_q, std::int64_t sequences,
                                         int queries) {
   return tokens_q / queries + sequences;

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/attention_arguments.cuh"
 #include "kernels/cuda/attention_passes.cuh"
+#include "kernels/cuda/ptx/tensor_copy.cuh"
 #include "kernels/kernel.hpp"
 #include "kernels/reference/attention_case.hpp"
 
@@ -44,6 +45,10 @@ struct BackwardSums {
     std::span<void* const> buffers, void* workspace);
 [[nodiscard]] std::size_t backward_workspace_bytes(const reference::AttentionLayout& layout,
                                                    const BackwardSums& sums);
+
+/// One of a problem's packed tensors, as TMA sees it.
+[[nodiscard]] TensorMap attention_map(DType type, const void* data, int tokens, int heads, int dim,
+                                      int box_tokens);
 
 /// Calls f.operator()<T, kDimQk, kDimV>() for the type and head dimensions.
 template <class F>
@@ -87,5 +92,14 @@ void launch_attention_d_q(const AttentionLaunch& how, const AttentionBackwardArg
                           Stream stream);
 void launch_wgmma_forward(const AttentionLaunch& how, const AttentionForwardArguments& arguments,
                           Stream stream);
+
+/// Gradients with wgmma are compiled for head dimensions 64 and 128: the accumulators of larger
+/// ones do not fit into registers beside each other.
+inline constexpr int kMostWgmmaBackwardDim = 128;
+[[nodiscard]] BackwardSums wgmma_backward_sums(const reference::AttentionLayout& layout,
+                                               HeadDims dims, SumOrder order);
+/// The pass and dQ out of its sums.
+void launch_wgmma_backward(const AttentionLaunch& how, const AttentionBackwardArguments& arguments,
+                           SumOrder order, Stream stream);
 
 }  // namespace foreplan::kernels::cuda

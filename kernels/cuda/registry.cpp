@@ -4,10 +4,10 @@ namespace foreplan::kernels::cuda {
 
 // Each is defined in the .cu file that holds the kernel.
 extern const Kernel kActivation, kAdalnModulate, kAdamw, kAdd, kAttentionMma,
-    kAttentionMmaDeterministic, kAttentionWgmma, kCopy, kCopyStrided, kCrossEntropy,
-    kCrossEntropyFused, kCrossEntropyParallel, kEmbedding, kFill, kGradNorm, kLayerNorm, kPermute,
-    kQuantizeBlocks, kQuantizeCurrent, kQuantizeRows, kQuantizeTensor, kRmsNorm, kRope, kRoute,
-    kTranspose, kUnpermute;
+    kAttentionMmaDeterministic, kAttentionWgmma, kAttentionWgmmaDeterministic, kCopy, kCopyStrided,
+    kCrossEntropy, kCrossEntropyFused, kCrossEntropyParallel, kEmbedding, kFill, kGradNorm,
+    kLayerNorm, kPermute, kQuantizeBlocks, kQuantizeCurrent, kQuantizeRows, kQuantizeTensor,
+    kRmsNorm, kRope, kRoute, kTranspose, kUnpermute;
 
 std::span<const Kernel* const> kernels() {
   static constexpr const Kernel* kAll[] = {
@@ -18,6 +18,7 @@ std::span<const Kernel* const> kernels() {
       &kAttentionMma,
       &kAttentionMmaDeterministic,
       &kAttentionWgmma,
+      &kAttentionWgmmaDeterministic,
       &kCopy,
       &kCopyStrided,
       &kCrossEntropy,

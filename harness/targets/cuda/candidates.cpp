@@ -8,8 +8,6 @@ namespace foreplan::harness::cuda {
 namespace {
 
 constexpr std::string_view kTuned = "_tuned";
-/// Slower for the sake of equal bits: taken only where they are asked for.
-constexpr std::string_view kDeterministic = "_deterministic";
 
 /// Kernels for newer tensor cores come first: on older devices they refuse, and the next is taken.
 int preference(const kernels::Kernel& kernel) { return kernel.variant == "wgmma" ? 0 : 1; }
