@@ -1,5 +1,7 @@
 #include "tests/emulated/attention_examples.hpp"
 
+#include <ostream>
+
 namespace foreplan::kernels {
 namespace {
 
@@ -121,6 +123,8 @@ const AttentionExample kExamples[] = {
 };
 
 }  // namespace
+
+void PrintTo(const AttentionExample& example, std::ostream* to) { *to << example.name; }
 
 std::span<const AttentionExample> attention_examples() { return kExamples; }
 

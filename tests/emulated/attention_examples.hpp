@@ -3,6 +3,7 @@
 
 #include "kernels/kernel.hpp"
 
+#include <iosfwd>
 #include <span>
 
 namespace foreplan::kernels {
@@ -13,6 +14,9 @@ struct AttentionExample {
   DType type = DType::bf16;
   int ragged = 0;  ///< the parameter of that name
 };
+
+/// How a failed test names it.
+void PrintTo(const AttentionExample& example, std::ostream* to);
 
 /// Lengths around and off the tile sizes of 48 to 128, several heads per KV head, every compiled
 /// head dimension and one between, both types, a window, sequences of several lengths.

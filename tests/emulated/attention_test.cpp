@@ -117,8 +117,6 @@ Question question(const AttentionShape& shape, Pass pass, DType type = DType::bf
   return attention_question({.name = "", .shape = shape, .type = type}, pass);
 }
 
-void PrintTo(const AttentionExample& example, std::ostream* to) { *to << example.name; }
-
 bool wgmma_has_gradients(const AttentionShape& shape) { return shape.head_dim_qk <= 128; }
 
 class Attention : public testing::TestWithParam<AttentionExample> {
@@ -179,21 +177,22 @@ TEST(AttentionGradients, OfTheKernelsTogetherAreThoseOfTheFunction) {
   }
 }
 
-/// dQ of each emulated device, whose blocks run in other orders too. Five tiles of keys add to
+/// dQ of each emulated device, whose blocks run in other orders too. Four tiles of keys add to
 /// every query's sum: the order of two would not show.
-std::vector<std::vector<double>> query_gradients(std::string_view variant, bool causal) {
-  const AttentionShape shape{.batch = 2,
-                             .heads_q = 4,
-                             .heads_kv = 2,
+std::vector<std::vector<double>> query_gradients(std::string_view variant, bool causal,
+                                                 std::span<const Device> devices) {
+  const AttentionShape shape{.batch = 1,
+                             .heads_q = 2,
+                             .heads_kv = 1,
                              .q_len = 70,
-                             .kv_len = 600,
+                             .kv_len = 400,
                              .head_dim_qk = 64,
                              .head_dim_v = 64,
                              .causal = causal};
-  const auto made = attention(variant).make(question(shape, Pass::dgrad, DType::fp16, 1));
+  const auto made = attention(variant).make(question(shape, Pass::dgrad, DType::fp16));
   if (!made) throw std::runtime_error(to_text(made.error()));
   std::vector<std::vector<double>> found;
-  for (const Device& device : kDevices) found.push_back(run(*made, device).at("d_q"));
+  for (const Device& device : devices) found.push_back(run(*made, device).at("d_q"));
   return found;
 }
 
@@ -201,14 +200,14 @@ class SumOrders : public testing::TestWithParam<std::string> {};
 
 TEST_P(SumOrders, AreTheSameInEveryRunWhereTheVariantPromisesIt) {
   for (const bool causal : {true, false}) {
-    const auto found = query_gradients(GetParam() + "_deterministic", causal);
+    const auto found = query_gradients(GetParam() + "_deterministic", causal, kDevices);
     for (const auto& gradients : found) EXPECT_EQ(gradients, found.front()) << causal;
   }
 }
 
 TEST_P(SumOrders, ShowInTheLastBitsWhereItDoesNot) {
-  const auto found = query_gradients(GetParam(), false);
   // Blocks run in one order on the first device, in the opposite one on the second.
+  const auto found = query_gradients(GetParam(), false, std::span(kDevices).first(2));
   EXPECT_NE(found[1], found[0]);
   // A sum's last bits may tip a rounding to fp16, by one unit of 2^-11.
   EXPECT_LE(relative_error(found[1], found[0]), 0x1p-11);
