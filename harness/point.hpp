@@ -41,6 +41,10 @@ struct OverlapPoint {
   bool time_kernel = true;  ///< false: the collective is timed, the kernel disturbs
 };
 
+/// Ends the name of a variant that gives the same bits in every run and takes longer for it: run
+/// only where a point names it, and measured as a library of its own.
+inline constexpr std::string_view kDeterministic = "_deterministic";
+
 struct Point {
   std::variant<kernels::Question, CollectivePoint, OverlapPoint> question;
   CacheMode cache = CacheMode::cold;

@@ -137,6 +137,7 @@ MeasurementOrigin origin_of(const Point& point, const Outcome& outcome, const Ro
                         .note = ""};
   if (point.cache == CacheMode::hot) out.library += " hot";
   if (point.selection == Selection::autotuned) out.library += " autotuned";
+  if (point.variant.ends_with(kDeterministic)) out.library += " deterministic";
   if (point.launch == LaunchMode::graph) out.note = "via graph";
   // What a product does beside multiplying has no column of its own.
   if (const auto* q = std::get_if<kernels::Question>(&point.question)) {

@@ -33,6 +33,10 @@ struct AttentionBackwardArguments {
   const void *out = nullptr, *d_out = nullptr;
   const float* lse = nullptr;
   float *delta = nullptr, *d_q_sum = nullptr;  ///< workspace: [heads_q][tokens_q], and d_q in fp32
+  /// Workspace of an ordered sum (attention_passes.cuh): how many blocks have started, and how many
+  /// have added to each tile of d_q_sum.
+  unsigned *started = nullptr, *added = nullptr;
+  std::int64_t zeros = 0;  ///< bytes from d_q_sum on that start as 0, a multiple of 16
   void *d_q = nullptr, *d_k = nullptr, *d_v = nullptr;
 };
 

@@ -8,22 +8,28 @@
 // and dK:
 //   S^T = K Q^T     P^T = exp(scale S^T - lse)     dV += P^T dO
 //   dP^T = V dO^T   dS^T = P^T (dP^T - delta)      dK += dS^T Q     dQ += dS K
-// dQ is summed in fp32 by atomics (its last bits vary from run to run), then scaled and rounded by
-// a kernel of its own; delta, the dot product of dO and O, by one before. Warps form a grid of
-// 16-key rows times kParts. With one part a warp has all 64 queries and keeps P in registers; with
-// two, for head dimensions above 128, it has half of the queries of S and half of the columns of dK
-// and dV, and P goes through shared memory like dS, which dQ needs there anyway. Bound: tensor
-// cores and shared memory. Not measured.
+// dQ is summed in fp32 by atomics, in any order or in a fixed one (attention_passes.cuh), then
+// scaled and rounded by a kernel of its own; delta, the dot product of dO and O, by one before.
+// Warps form a grid of 16-key rows times kParts. With one part a warp has all 64 queries and keeps
+// P in registers; with two, for head dimensions above 128, it has half of the queries of S and half
+// of the columns of dK and dV, and P goes through shared memory like dS, which dQ needs there
+// anyway. Bound: tensor cores and shared memory. Not measured.
 //
-//   head dims    keys  parts  stages  threads  shared memory  registers / bytes spilled (nvcc 13.0)
-//                                                              sm_80      sm_90a     sm_100
-//    64,  64      128    1      2       256        81 KiB      232 /  0   239 /  0   240 / 0
-//   128, 128      128    1      2       256       145 KiB      255 / 40   255 / 24   255 / 0
-//   192, 128       64    2      2       256       137 KiB      229 /  0   244 /  0   255 / 0
-//   256, 256       64    2      1       256       145 KiB      255 / 28   255 / 32   255 / 0
+//   head dims    keys  parts  stages  threads  shared memory
+//    64,  64      128    1      2       256        81 KiB
+//   128, 128      128    1      2       256       145 KiB
+//   192, 128       64    2      2       256       137 KiB
+//   256, 256       64    2      1       256       145 KiB
+// In a fixed order each has 1 KiB more. Registers / bytes spilled (nvcc 13.0):
+//                     in any order                     in a fixed order
+//                sm_80     sm_90a     sm_100      sm_80     sm_90a     sm_100
+//    64,  64   232 /  0   225 /  0   227 / 0    244 /  0   236 /  0   245 / 0
+//   128, 128   255 / 40   255 / 24   255 / 0    255 / 60   255 / 32   254 / 0
+//   192, 128   230 /  0   242 /  0   255 / 0    242 /  0   246 /  0   255 / 0
+//   256, 256   255 / 24   255 / 24   255 / 8    255 / 28   255 / 24   255 / 8
 
-#include "kernels/cuda/attention_softmax.cuh"
-#include "kernels/cuda/attention_tile.cuh"
+#include "kernels/cuda/attention_gradients.cuh"
+#include "kernels/cuda/attention_passes.cuh"
 
 namespace foreplan::kernels::cuda {
 
@@ -70,57 +76,31 @@ struct MmaBackwardShared {
   }
 };
 
-/// One block's share: a tile of keys, and the passes over the queries that see them.
+/// One block's share, and how its data come and go.
 template <class T, int kDimQk, int kDimV>
 struct MmaBackwardBlock {
   using Tile = MmaBackwardTile<kDimQk, kDimV>;
 
   const AttentionBackwardArguments& arguments;
-  Sequence sequence;
+  BackwardPasses<Tile::kKeys, Tile::kQueries> passes;
   MmaBackwardShared<Tile> shared;
-  int kv_head, key;       ///< the first key, counted from the start of the sequence
-  int first_tile, tiles;  ///< of queries that see any of the keys
 
-  __device__ explicit MmaBackwardBlock(const AttentionBackwardArguments& all)
+  __device__ MmaBackwardBlock(const AttentionBackwardArguments& all, const KeyTilePlace& place)
       : arguments(all),
-        sequence(all.in, static_cast<int>(blockIdx.z)),
-        shared(shared_address(dynamic_shared<std::byte>())),
-        kv_head(static_cast<int>(blockIdx.y)),
-        key(static_cast<int>(blockIdx.x) * Tile::kKeys),
-        first_tile(sequence.first_query(key) / Tile::kQueries) {
-    const int last_key = smaller(key + Tile::kKeys, sequence.keys) - 1;
-    const int end_tile = (sequence.end_query(last_key) + Tile::kQueries - 1) / Tile::kQueries;
-    tiles = larger(0, end_tile - first_tile);
-  }
-
-  /// A pass has one tile of queries of one head; all heads of the group in one row, so that the
-  /// pipeline never drains between them.
-  [[nodiscard]] __device__ int passes() const {
-    return arguments.in.heads_q / arguments.in.heads_kv * tiles;
-  }
-  [[nodiscard]] __device__ int head(int pass) const {
-    return kv_head * (arguments.in.heads_q / arguments.in.heads_kv) + pass / tiles;
-  }
-  [[nodiscard]] __device__ int query(int pass) const {
-    return (first_tile + pass % tiles) * Tile::kQueries;
-  }
-  /// True where some query of the tile does not see some key, or is none.
-  [[nodiscard]] __device__ bool needs_mask(int first) const {
-    const int end = first + Tile::kQueries;
-    return key < sequence.first_key(end - 1) || key + Tile::kKeys > sequence.end_key(first) ||
-           end > sequence.queries;
-  }
+        passes(all.in, place),
+        shared(shared_address(dynamic_shared<std::byte>())) {}
 
   /// This block's rows of a tensor of keys or values, and a pass's rows of one of queries.
   template <class E>
   [[nodiscard]] __device__ Rows<E> key_rows(E* tensor, int dim) const {
-    return head_rows(tensor, sequence.first_kv + key, kv_head, arguments.in.heads_kv, dim,
-                     sequence.keys - key);
+    return head_rows(tensor, passes.sequence.first_kv + passes.key, passes.kv_head,
+                     arguments.in.heads_kv, dim, passes.sequence.keys - passes.key);
   }
   template <class E>
   [[nodiscard]] __device__ Rows<E> query_rows(E* tensor, int dim, int pass) const {
-    return head_rows(tensor, sequence.first_q + query(pass), head(pass), arguments.in.heads_q, dim,
-                     sequence.queries - query(pass));
+    const int query = passes.query(pass);
+    return head_rows(tensor, passes.sequence.first_q + query, passes.head(pass),
+                     arguments.in.heads_q, dim, passes.sequence.queries - query);
   }
 
   __device__ void copy_keys() const {
@@ -141,73 +121,16 @@ struct MmaBackwardBlock {
     const int thread = static_cast<int>(threadIdx.x), row = thread % Tile::kQueries;
     if (thread < 2 * Tile::kQueries) {
       const float* const first = thread < Tile::kQueries ? arguments.lse : arguments.delta;
-      const bool valid = query(pass) + row < sequence.queries;
+      const int query = passes.query(pass) + row;
+      const bool valid = query < passes.sequence.queries;
       const std::int64_t at =
-          std::int64_t{head(pass)} * in.tokens_q + sequence.first_q + query(pass) + row;
+          std::int64_t{passes.head(pass)} * in.tokens_q + passes.sequence.first_q + query;
       copy_async_4(shared.lse(stage) + static_cast<SharedAddress>(thread * 4),
                    valid ? first + at : first, valid);
     }
     commit_copies();
   }
 };
-
-/// Transposed scores of pairs that do not see each other become -infinity; `key` and `query` are
-/// those of the fragment's first row and column.
-template <int kColumnTiles>
-__device__ inline void mask_transposed(float (&s)[1][kColumnTiles][4], const Sequence& sequence,
-                                       int key, int query) {
-  int lane = lane_index();
-  forget(lane);
-  const int own_key = key + lane / 4;
-#pragma unroll
-  for (int n = 0; n < kColumnTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int own_query = query + 8 * n + lane % 4 * 2 + i;
-      const int end = own_query < sequence.queries ? sequence.end_key(own_query) : 0;
-      const int first = sequence.first_key(own_query);
-      if (own_key < first || own_key >= end) s[0][n][i] = -INFINITY;
-      if (own_key + 8 < first || own_key + 8 >= end) s[0][n][2 + i] = -INFINITY;
-    }
-  }
-}
-
-/// P = exp(scale S - lse), in place of S.
-template <int kColumnTiles>
-__device__ inline void probabilities(float (&s)[1][kColumnTiles][4], SharedAddress lse,
-                                     float scale_log2) {
-  int lane = lane_index();
-  forget(lane);
-  forget(lse);
-#pragma unroll
-  for (int n = 0; n < kColumnTiles; ++n) {
-    const float2 of_columns =
-        load_shared_pair(lse + static_cast<SharedAddress>((8 * n + lane % 4 * 2) * 4));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float offset = (i % 2 == 0 ? of_columns.x : of_columns.y) * kLog2E;
-      s[0][n][i] = exp2_approx(s[0][n][i] * scale_log2 - offset);
-    }
-  }
-}
-
-/// dS = P (dP - delta), in place of dP.
-template <int kColumnTiles>
-__device__ inline void score_gradients(float (&d_p)[1][kColumnTiles][4],
-                                       const float (&p)[1][kColumnTiles][4], SharedAddress delta) {
-  int lane = lane_index();
-  forget(lane);
-  forget(delta);
-#pragma unroll
-  for (int n = 0; n < kColumnTiles; ++n) {
-    const float2 of_columns =
-        load_shared_pair(delta + static_cast<SharedAddress>((8 * n + lane % 4 * 2) * 4));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      d_p[0][n][i] = p[0][n][i] * (d_p[0][n][i] - (i % 2 == 0 ? of_columns.x : of_columns.y));
-    }
-  }
-}
 
 /// c += A B with A in registers as C fragments of the product before it.
 template <class T, int kRowsB, int kSlices, int kColumnTiles>
@@ -273,16 +196,6 @@ __device__ inline void add_to_sums(const Rows<float>& sums, const float (&c)[1][
   }
 }
 
-/// Rounds a warp's fragments to T and writes them through `tile`, whose rows from `row` on and
-/// columns from 8 `chunk` on only this warp uses.
-template <class T, int kRows, int kColumnTiles>
-__device__ inline void write_fragments(SharedAddress tile, int row, int chunk,
-                                       const float (&c)[1][kColumnTiles][4], const Rows<T>& to) {
-  fragments_to_tile<T, kRows>(tile, row, chunk, c);
-  __syncwarp();
-  tile_to_rows<kRows, 16, kColumnTiles>(tile, row, chunk, to);
-}
-
 /// dV += P^T dO and dK += dS^T Q, after which dS is complete in shared memory.
 template <class T, class Tile, int kDimQk, int kDimV, int kScoreTiles>
 __device__ inline void add_key_gradients(const MmaBackwardShared<Tile>& shared, int stage,
@@ -308,17 +221,38 @@ __device__ inline void add_key_gradients(const MmaBackwardShared<Tile>& shared, 
   }
 }
 
-template <class T, int kDimQk, int kDimV>
+/// Adds a warp's fragment of dQ to the sums, in its turn where there is an order.
+template <SumOrder kOrder, class Block, int kColumnTiles>
+__device__ inline void add_query_gradients(const Block& block, int pass,
+                                           const float (&d_q)[1][kColumnTiles][4], int row,
+                                           int chunk) {
+  const AttentionBackwardArguments& arguments = block.arguments;
+  unsigned* counter = nullptr;
+  if constexpr (kOrder == SumOrder::fixed) {
+    counter = arguments.added + block.passes.sum_tile(arguments.in.heads_q, pass);
+    if (threadIdx.x == 0) wait_turn(counter, block.passes.turn(pass));
+    __syncthreads();
+  }
+  add_to_sums(block.query_rows(arguments.d_q_sum, arguments.in.dim_qk, pass), d_q, row, chunk);
+  if constexpr (kOrder == SumOrder::fixed) {
+    __syncthreads();
+    if (threadIdx.x == 0) pass_turn(counter, block.passes.turn(pass) + 1);
+  }
+}
+
+template <class T, int kDimQk, int kDimV, SumOrder kOrder>
 __global__ void __launch_bounds__(MmaBackwardTile<kDimQk, kDimV>::kThreads, 1)
     attention_mma_backward(const AttentionBackwardArguments arguments) {
   using Tile = MmaBackwardTile<kDimQk, kDimV>;
   constexpr int kQueries = Tile::kQueries, kKeys = Tile::kKeys, kParts = Tile::kParts;
   constexpr int kScoreTiles = kQueries / kParts / 8;
   const AttentionArguments& in = arguments.in;
-  const MmaBackwardBlock<T, kDimQk, kDimV> block(arguments);
-  if (block.key >= block.sequence.keys) return;
+  const KeyTilePlace place = key_tile_place<kOrder>(arguments.started);
+  const MmaBackwardBlock<T, kDimQk, kDimV> block(arguments, place);
+  if (block.passes.key >= block.passes.sequence.keys) return;
   const auto& shared = block.shared;
-  const int passes = block.passes();
+  const int passes = block.passes.count();
+  const auto seen_by_all = block.passes.seen_by_all(block.passes.key, kKeys);
   block.copy_keys();
   if (passes > 0) block.copy_queries(0);
 
@@ -328,19 +262,19 @@ __global__ void __launch_bounds__(MmaBackwardTile<kDimQk, kDimV>::kThreads, 1)
   const auto row_bytes = static_cast<SharedAddress>(warp_query * 4);
   float d_k[1][kDimQk / kParts / 8][4] = {}, d_v[1][kDimV / kParts / 8][4] = {};
   for (int pass = 0; pass < passes; ++pass) {
-    const int stage = pass % Tile::kStages, query = block.query(pass);
+    const int stage = pass % Tile::kStages, query = block.passes.query(pass);
     wait_copies<0>();
     __syncthreads();  // this stage is here, and all are done with the one before and with dS
     if (Tile::kStages == 2 && pass + 1 < passes) block.copy_queries(pass + 1);
 
     float p[1][kScoreTiles][4] = {}, d_s[1][kScoreTiles][4] = {};
     multiply_rows<T, kDimQk, kKeys, kQueries>(p, shared.k, warp_key, shared.q(stage), warp_query);
-    if (block.needs_mask(query)) {
+    if (!seen_by_all.cover(query, kQueries)) {
       // Read again, for a few tiles, rather than kept in registers for all.
-      const Sequence sequence(in, static_cast<int>(blockIdx.z));
-      mask_transposed(p, sequence, block.key + warp_key, query + warp_query);
+      const Sequence sequence(in, place.sequence);
+      mask_transposed(p, sequence, block.passes.key + warp_key, query + warp_query);
     }
-    probabilities(p, shared.lse(stage) + row_bytes, in.scale * kLog2E);
+    probabilities(p, shared.lse(stage) + row_bytes, in.scale * kLog2E, kLog2E);
     multiply_rows<T, kDimV, kKeys, kQueries>(d_s, shared.v, warp_key, shared.d_out(stage),
                                              warp_query);
     score_gradients(d_s, p, shared.delta(stage) + row_bytes);
@@ -351,8 +285,7 @@ __global__ void __launch_bounds__(MmaBackwardTile<kDimQk, kDimV>::kThreads, 1)
     float d_q[1][kColumnTiles][4] = {};
     multiply_transposed<T, kKeys, kKeys, kKeys / 16>(d_q, shared.d_scores, warp / 2 * 2, shared.k,
                                                      warp % 2 * kColumnTiles);
-    add_to_sums(block.query_rows(arguments.d_q_sum, in.dim_qk, pass), d_q, warp / 2 * 16,
-                warp % 2 * kColumnTiles);
+    add_query_gradients<kOrder>(block, pass, d_q, warp / 2 * 16, warp % 2 * kColumnTiles);
     if (Tile::kStages == 1 && pass + 1 < passes) {
       __syncthreads();  // all are done with the only stage
       block.copy_queries(pass + 1);

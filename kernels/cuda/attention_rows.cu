@@ -1,6 +1,7 @@
 // What attention's backward pass does per row, before and after its products: delta, the dot
-// product of dO and O that corrects the softmax's gradient; zeros for the sums of dQ; dQ out of the
-// sums. A warp per query and head, 16 bytes a lane. Bound by memory. Not measured.
+// product of dO and O that corrects the softmax's gradient; zeros for the workspace that is added
+// to; dQ out of its sums. A warp per query and head, 16 bytes a lane. Bound by memory. Not
+// measured.
 
 #include "kernels/cuda/attention_variants.hpp"
 #include "kernels/cuda/dispatch.cuh"
@@ -31,9 +32,10 @@ __global__ void __launch_bounds__(kThreads) attention_delta(const AttentionBackw
     }
     const std::int64_t token = row / a.in.heads_q, head = row % a.in.heads_q;
     if (lane == 0) a.delta[head * a.in.tokens_q + token] = sum;
-    for (int i = lane * 4; i < a.in.dim_qk; i += 128) {
-      *reinterpret_cast<float4*>(a.d_q_sum + row * a.in.dim_qk + i) = float4{0, 0, 0, 0};
-    }
+  }
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads, chunks = a.zeros / 16;
+  for (auto i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < chunks; i += step) {
+    reinterpret_cast<float4*>(a.d_q_sum)[i] = float4{0, 0, 0, 0};
   }
 }
 

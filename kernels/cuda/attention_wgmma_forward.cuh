@@ -19,9 +19,7 @@
 // 168 registers a thread at launch, 24 and 240 after the exchange; nothing spills (nvcc 13.0).
 
 #include "kernels/cuda/attention_softmax.cuh"
-#include "kernels/cuda/attention_tile.cuh"
-#include "kernels/cuda/ptx/tensor_copy.cuh"
-#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/attention_wgmma_tiles.cuh"
 
 namespace foreplan::kernels::cuda {
 
@@ -44,33 +42,6 @@ struct WgmmaForwardTile {
 
 struct WgmmaForwardMaps {
   TensorMap q, k, v;
-};
-
-/// A ring of tiles: place and barriers of the i-th tile that goes through it.
-template <int kStages>
-struct Ring {
-  SharedAddress tiles = 0, full = 0, empty = 0;
-  int tile_bytes = 0;
-
-  [[nodiscard]] __device__ SharedAddress tile(int i) const {
-    return tiles + static_cast<SharedAddress>(i % kStages * tile_bytes);
-  }
-  /// Waits until the tile may be written: it has been read for the (i / kStages)-th time.
-  __device__ void wait_empty(int i) const {
-    wait_phase(empty + of(i), static_cast<unsigned>(i / kStages % 2) ^ 1U);
-  }
-  __device__ void wait_full(int i) const {
-    wait_phase(full + of(i), static_cast<unsigned>(i / kStages % 2));
-  }
-  [[nodiscard]] __device__ SharedAddress full_barrier(int i) const { return full + of(i); }
-  /// This warp has read the tile.
-  __device__ void release(int i) const {
-    __syncwarp();
-    if (lane_index() == 0) arrive(empty + of(i));
-  }
-
- private:
-  __device__ static SharedAddress of(int i) { return static_cast<SharedAddress>(i % kStages * 8); }
 };
 
 template <class Tile>
@@ -104,18 +75,6 @@ struct KeyTiles {
   int first = 0, count = 0;
 };
 
-/// Requests a tile of kRows rows and kColumns columns, box by box of 64 columns.
-template <int kRows, int kColumns>
-__device__ inline void request_tile(SharedAddress to, const TensorMap& map, int head, int token,
-                                    SharedAddress full) {
-  arrive_expecting(full, kTileBytes<kRows, kColumns>);
-#pragma unroll
-  for (int panel = 0; panel < kColumns / 64; ++panel) {
-    copy_box(to + static_cast<SharedAddress>(panel * kRows * 128), map,
-             {.element = panel * 64, .head = head, .token = token}, full);
-  }
-}
-
 /// The producer: one thread.
 template <int kDimQk, int kDimV>
 __device__ inline void request_tiles(
@@ -133,52 +92,6 @@ __device__ inline void request_tiles(
     request_tile<Tile::kKeys, kDimV>(shared.v.tile(i), maps.v, kv_head, token,
                                      shared.v.full_barrier(i));
   }
-}
-
-/// Issues s = Q K^T for the 64 rows at `q`.
-template <class T, class Tile, int kDimQk>
-__device__ inline void issue_scores(float (&s)[1][Tile::kKeys / 8][4], SharedAddress q,
-                                    SharedAddress k) {
-  wgmma_fence();
-#pragma unroll
-  for (int step = 0; step < kDimQk / 16; ++step) {
-    // 16 elements are 32 bytes of a row; the swizzle works on addresses, so that a start within the
-    // first row of an atom is right for all its rows.
-    const auto within = static_cast<SharedAddress>(step % 4 * 32);
-    const auto panel = static_cast<SharedAddress>(step / 4);
-    wgmma_shared<T, Tile::kKeys>(
-        s[0], matrix_descriptor(q + panel * (Tile::kQueries * 128) + within, 16),
-        matrix_descriptor(k + panel * (Tile::kKeys * 128) + within, 16), step > 0);
-  }
-  wgmma_commit();
-}
-
-/// Issues o += P V.
-template <class T, class Tile, int kDimV>
-__device__ inline void issue_output(float (&o)[1][kDimV / 8][4],
-                                    const std::uint32_t (&p)[Tile::kKeys / 16][4],
-                                    SharedAddress v) {
-  constexpr int kColumns = kDimV == 64 ? 64 : 128;
-  constexpr std::uint32_t kPanelBytes = Tile::kKeys * 128;
-  wgmma_fence();
-#pragma unroll
-  for (int step = 0; step < Tile::kKeys / 16; ++step) {
-#pragma unroll
-    for (int part = 0; part < kDimV / kColumns; ++part) {
-      const auto at = v + static_cast<SharedAddress>(part * kColumns / 64) * kPanelBytes +
-                      static_cast<SharedAddress>(step * 16 * 128);
-      wgmma_registers<T, kColumns>(o[0] + part * kColumns / 8, p[step],
-                                   matrix_descriptor(at, kPanelBytes));
-    }
-  }
-  wgmma_commit();
-}
-
-template <class T, int kKeys>
-__device__ inline void pack_probabilities(std::uint32_t (&p)[kKeys / 16][4],
-                                          const float (&s)[1][kKeys / 8][4]) {
-#pragma unroll
-  for (int i = 0; i < kKeys / 16; ++i) pack_fragment<T>(p[i], s[0][2 * i], s[0][2 * i + 1]);
 }
 
 /// Turns between the two consumers: named barriers 1 and 2.
@@ -219,20 +132,20 @@ __device__ inline void consume_tiles(
   wait_phase(shared.q_full, 0);
   shared.k.wait_full(0);
   turns.take();
-  issue_scores<T, Tile, kDimQk>(s, q, shared.k.tile(0));
+  issue_rows<T, kDimQk, Tile::kQueries, Tile::kKeys>(s, q, shared.k.tile(0));
   turns.pass_on(tiles.count == 1);
   wgmma_wait<0>();
   pin(s[0]);
   shared.k.release(0);
   softmax(0);  // o is still 0: nothing to rescale
-  pack_probabilities<T, Tile::kKeys>(p, s);
+  pack_fragments<T>(p, s);
 #pragma unroll 1
   for (int i = 1; i < tiles.count; ++i) {
     shared.k.wait_full(i);
     turns.take();
-    issue_scores<T, Tile, kDimQk>(s, q, shared.k.tile(i));
+    issue_rows<T, kDimQk, Tile::kQueries, Tile::kKeys>(s, q, shared.k.tile(i));
     shared.v.wait_full(i - 1);
-    issue_output<T, Tile, kDimV>(o, p, shared.v.tile(i - 1));
+    issue_fragments<T, Tile::kKeys>(o, p, shared.v.tile(i - 1));
     turns.pass_on(i + 1 == tiles.count);
     wgmma_wait<1>();
     pin(s[0]);
@@ -242,10 +155,10 @@ __device__ inline void consume_tiles(
     pin(o[0]);
     shared.v.release(i - 1);
     scale_rows(o, rescale);
-    pack_probabilities<T, Tile::kKeys>(p, s);
+    pack_fragments<T>(p, s);
   }
   shared.v.wait_full(tiles.count - 1);
-  issue_output<T, Tile, kDimV>(o, p, shared.v.tile(tiles.count - 1));
+  issue_fragments<T, Tile::kKeys>(o, p, shared.v.tile(tiles.count - 1));
   wgmma_wait<0>();
   pin(o[0]);
 }

@@ -57,10 +57,15 @@ void add_products(float (*c)[4], int columns, const Row& upper, const Row& lower
   }
 }
 
+/// The 16 elements along k of row (of A) or column (of B) `index`, by which of both the lines of
+/// 128 bytes run along.
 template <class T>
-Row k_major_row(const DescribedMatrix& matrix, std::uint32_t line) {
+Row along_k(const DescribedMatrix& matrix, std::uint32_t index, kernels::cuda::Major major) {
   Row row{};
-  for (std::uint32_t k = 0; k < 16; ++k) row[k] = element_value<T>(matrix.bits_at(line, k));
+  for (std::uint32_t k = 0; k < 16; ++k) {
+    row[k] = element_value<T>(major == kernels::cuda::Major::k ? matrix.bits_at(index, k)
+                                                               : matrix.bits_at(k, index));
+  }
   return row;
 }
 
@@ -68,6 +73,7 @@ Row k_major_row(const DescribedMatrix& matrix, std::uint32_t line) {
 
 namespace foreplan::kernels::cuda {
 
+inline void fence_shared_for_products() {}
 inline void wgmma_fence() {}
 inline void wgmma_commit() { cuda_emulator::products().commit(); }
 template <int kPending>
@@ -85,15 +91,15 @@ void give_registers() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
 }
 
-template <class T, int kColumns>
+template <class T, int kColumns, Major kMajor = Major::k>
 void wgmma_shared(float (*c)[4], std::uint64_t a_bits, std::uint64_t b_bits, bool add) {
   using namespace cuda_emulator;
   meet_warp(kAllLanes, nullptr, 0);
   products().add([=] {
     const DescribedMatrix a(a_bits), b(b_bits);
     const unsigned row = here().warp % 4 * 16 + here().lane / 4;
-    add_products(c, kColumns, k_major_row<T>(a, row), k_major_row<T>(a, row + 8), add,
-                 [&](unsigned n) { return k_major_row<T>(b, n); });
+    add_products(c, kColumns, along_k<T>(a, row, kMajor), along_k<T>(a, row + 8, kMajor), add,
+                 [&](unsigned n) { return along_k<T>(b, n, kMajor); });
   });
 }
 
@@ -106,11 +112,8 @@ void wgmma_registers(float (*c)[4], const std::uint32_t (&a)[4], std::uint64_t b
   const Row lower = fragment_row<T>(lanes, here().lane / 4 + 8);
   products().add([=] {
     const DescribedMatrix b(b_bits);
-    add_products(c, kColumns, upper, lower, true, [&](unsigned n) {
-      Row column{};
-      for (std::uint32_t k = 0; k < 16; ++k) column[k] = element_value<T>(b.bits_at(k, n));
-      return column;
-    });
+    add_products(c, kColumns, upper, lower, true,
+                 [&](unsigned n) { return along_k<T>(b, n, Major::columns); });
   });
 }
 

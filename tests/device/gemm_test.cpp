@@ -3,15 +3,11 @@
 // What the library or the device does not offer is skipped with the reason.
 
 #include "kernels/cuda/gemm_registry.hpp"
-#include "kernels/operand_values.hpp"
+#include "tests/device/device_run.hpp"
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <memory>
-#include <span>
-#include <stdexcept>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -64,58 +60,10 @@ std::vector<Asked> questions() {
   return all;
 }
 
-void check(cudaError_t status, const char* call) {
-  if (status != cudaSuccess) {
-    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(status));
-  }
-}
-
-struct Free {
-  void operator()(void* memory) const { cudaFree(memory); }
-};
-using Memory = std::unique_ptr<void, Free>;
-Memory allocate(std::size_t bytes) {
-  void* made = nullptr;
-  check(cudaMalloc(&made, std::max<std::size_t>(bytes, 1)), "cudaMalloc");
-  return Memory(made);
-}
-
-/// First output that differs from the reference by more than it may; empty if none does.
-std::string disagreement(const Case& made) {
-  std::vector<std::vector<double>> values;
-  std::vector<Memory> memory;
-  std::vector<void*> buffers;
-  for (const Operand& operand : made.operands) {
-    values.push_back(initial_values(operand, values.size() + 1));
-    std::vector<std::byte> bytes(operand.bytes());
-    encode(values.back(), operand.storage, bytes.data());
-    memory.push_back(allocate(bytes.size()));
-    buffers.push_back(memory.back().get());
-    check(cudaMemcpy(buffers.back(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-  }
-  const Memory workspace = allocate(made.workspace_bytes);
-  made.launch(buffers, workspace.get(), nullptr);
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  std::vector<std::span<double>> spans(values.begin(), values.end());
-  made.reference(spans);
-  const Operand& c = made.operands.back();
-  std::vector<std::byte> bytes(c.bytes());
-  check(cudaMemcpy(bytes.data(), buffers.back(), bytes.size(), cudaMemcpyDeviceToHost),
-        "cudaMemcpy");
-  std::vector<double> got(values.back().size());
-  decode(bytes.data(), c.storage, got);
-  const Agreement agreement = compare(c, got, values.back());
-  return agreement.worst > 1 ? agreement.message : "";
-}
-
 class DeviceGemm : public testing::TestWithParam<Asked> {
  protected:
   void SetUp() override {
-    int count = 0;
-    const cudaError_t status = cudaGetDeviceCount(&count);
-    if (status != cudaSuccess) GTEST_SKIP() << "no device: " << cudaGetErrorString(status);
-    if (count == 0) GTEST_SKIP() << "no device";
+    if (const std::string why = no_device(); !why.empty()) GTEST_SKIP() << why;
     const auto library = cuda::gemm_library();
     if (!library.reason.empty()) GTEST_SKIP() << library.reason;
   }

@@ -2,82 +2,17 @@
 // precision: the small and odd shapes of the emulated tests, then shapes of real models.
 
 #include "kernels/cuda/registry.hpp"
-#include "kernels/operand_values.hpp"
+#include "tests/device/device_run.hpp"
 #include "tests/emulated/questions.hpp"
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <memory>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace foreplan::kernels {
 namespace {
-
-/// Why nothing can run here; empty where a device is.
-std::string no_device() {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) return std::string("no device: ") + cudaGetErrorString(status);
-  return count > 0 ? "" : "no device";
-}
-
-void check(cudaError_t status, const char* call) {
-  if (status != cudaSuccess) {
-    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(status));
-  }
-}
-
-class DeviceBuffer {
- public:
-  explicit DeviceBuffer(std::size_t bytes) {
-    check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)), "cudaMalloc");
-  }
-  DeviceBuffer(const DeviceBuffer&) = delete;
-  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
-  ~DeviceBuffer() { cudaFree(data_); }
-  [[nodiscard]] void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-/// First output that differs from the reference by more than it may; empty if none does.
-std::string disagreement(const Case& made) {
-  std::vector<std::vector<double>> expected;
-  std::vector<std::unique_ptr<DeviceBuffer>> buffers;
-  std::vector<void*> pointers;
-  std::uint64_t seed = 0;
-  for (const Operand& operand : made.operands) {
-    expected.push_back(initial_values(operand, ++seed));
-    std::vector<std::byte> bytes(operand.bytes());
-    encode(expected.back(), operand.storage, bytes.data());
-    buffers.push_back(std::make_unique<DeviceBuffer>(bytes.size()));
-    pointers.push_back(buffers.back()->data());
-    check(cudaMemcpy(pointers.back(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-  }
-  const DeviceBuffer workspace(made.workspace_bytes);
-  made.launch(pointers, workspace.data(), nullptr);
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  std::vector<std::span<double>> spans(expected.begin(), expected.end());
-  made.reference(spans);
-  for (std::size_t i = 0; i < made.operands.size(); ++i) {
-    std::vector<std::byte> bytes(made.operands[i].bytes());
-    check(cudaMemcpy(bytes.data(), pointers[i], bytes.size(), cudaMemcpyDeviceToHost),
-          "cudaMemcpy");
-    std::vector<double> got(expected[i].size());
-    decode(bytes.data(), made.operands[i].storage, got);
-    const Agreement agreement = compare(made.operands[i], got, expected[i]);
-    if (agreement.worst > 1) return agreement.message;
-  }
-  return "";
-}
 
 /// The sizes of a layer of an 8-billion-parameter model, in small numbers of rows.
 std::vector<Question> larger(const Kernel& kernel) {

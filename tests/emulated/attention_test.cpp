@@ -7,12 +7,14 @@
 #include "kernels/reference/attention_case.hpp"
 #include "tests/cuda_emulator/async_mode.hpp"
 #include "tests/cuda_emulator/engine.hpp"
+#include "tests/emulated/attention_examples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -111,149 +113,19 @@ void expect_agreement(const Case& made, const Values& got, const Values& want, D
   }
 }
 
-Question question(const AttentionShape& shape, Pass pass, DType type = DType::bf16,
-                  int ragged = 0) {
-  return {.op = "attention",
-          .pass = pass,
-          .shape = shape,
-          .input = type,
-          .output = type,
-          .parameters = {{"ragged", ragged}}};
+Question question(const AttentionShape& shape, Pass pass, DType type = DType::bf16) {
+  return attention_question({.name = "", .shape = shape, .type = type}, pass);
 }
 
-struct Example {
-  const char* name;
-  AttentionShape shape;
-  DType type = DType::bf16;
-  int ragged = 0;
-};
-void PrintTo(const Example& example, std::ostream* to) { *to << example.name; }
+bool wgmma_has_gradients(const AttentionShape& shape) { return shape.head_dim_qk <= 128; }
 
-// Lengths around and off the tile sizes of 48 to 128, and several heads per KV head.
-const Example kExamples[] = {
-    {"one_query_one_key",
-     {.batch = 1,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 1,
-      .kv_len = 1,
-      .head_dim_qk = 64,
-      .head_dim_v = 64,
-      .causal = false}},
-    {"dim_64_causal_gqa",
-     {.batch = 1,
-      .heads_q = 4,
-      .heads_kv = 2,
-      .q_len = 197,
-      .kv_len = 197,
-      .head_dim_qk = 64,
-      .head_dim_v = 64}},
-    {"dim_64_six_tiles",
-     {.batch = 1,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 20,
-      .kv_len = 700,
-      .head_dim_qk = 64,
-      .head_dim_v = 64}},
-    {"dim_64_full_longer_keys",
-     {.batch = 2,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 65,
-      .kv_len = 261,
-      .head_dim_qk = 64,
-      .head_dim_v = 64,
-      .causal = false},
-     DType::fp16},
-    {"dim_128_causal_gqa",
-     {.batch = 1,
-      .heads_q = 2,
-      .heads_kv = 1,
-      .q_len = 261,
-      .kv_len = 261,
-      .head_dim_qk = 128,
-      .head_dim_v = 128}},
-    {"dim_128_causal_decode_like",
-     {.batch = 1,
-      .heads_q = 2,
-      .heads_kv = 1,
-      .q_len = 3,
-      .kv_len = 300,
-      .head_dim_qk = 128,
-      .head_dim_v = 128},
-     DType::fp16},
-    {"dim_128_causal_more_queries_than_keys",
-     {.batch = 1,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 200,
-      .kv_len = 70,
-      .head_dim_qk = 128,
-      .head_dim_v = 128}},
-    {"dim_128_ragged",
-     {.batch = 3,
-      .heads_q = 2,
-      .heads_kv = 2,
-      .q_len = 150,
-      .kv_len = 150,
-      .head_dim_qk = 128,
-      .head_dim_v = 128},
-     DType::bf16,
-     1},
-    {"dim_128_window",
-     {.batch = 1,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 330,
-      .kv_len = 330,
-      .head_dim_qk = 128,
-      .head_dim_v = 128,
-      .window = 70}},
-    {"mla_192_128_causal",
-     {.batch = 1,
-      .heads_q = 2,
-      .heads_kv = 2,
-      .q_len = 140,
-      .kv_len = 140,
-      .head_dim_qk = 192,
-      .head_dim_v = 128}},
-    {"dim_256_causal",
-     {.batch = 1,
-      .heads_q = 2,
-      .heads_kv = 1,
-      .q_len = 133,
-      .kv_len = 133,
-      .head_dim_qk = 256,
-      .head_dim_v = 256}},
-    {"dim_256_full_fp16",
-     {.batch = 1,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 64,
-      .kv_len = 128,
-      .head_dim_qk = 256,
-      .head_dim_v = 256,
-      .causal = false},
-     DType::fp16},
-    {"dim_72_padded",
-     {.batch = 1,
-      .heads_q = 1,
-      .heads_kv = 1,
-      .q_len = 130,
-      .kv_len = 129,
-      .head_dim_qk = 72,
-      .head_dim_v = 72,
-      .causal = false}},
-};
-
-class Attention : public testing::TestWithParam<Example> {
+class Attention : public testing::TestWithParam<AttentionExample> {
  protected:
-  void check(const Kernel& kernel, Pass pass) {
-    const Example& example = GetParam();
-    const auto made = kernel.make(question(example.shape, pass, example.type, example.ragged));
+  void check(const Kernel& kernel, Pass pass, std::span<const Device> devices = kDevices) {
+    const AttentionExample& example = GetParam();
+    const auto made = kernel.make(attention_question(example, pass));
     ASSERT_TRUE(made) << to_text(made.error());
-    for (const Device& device : kDevices) {
+    for (const Device& device : devices) {
       SCOPED_TRACE("thread order " + std::to_string(static_cast<int>(device.order)));
       const Values got = run(*made, device);
       expect_agreement(*made, got, expected(*made, got), example.type);
@@ -264,9 +136,21 @@ class Attention : public testing::TestWithParam<Example> {
 
 TEST_P(Attention, MmaForwardAgreesWithReference) { check(attention("mma"), Pass::forward); }
 TEST_P(Attention, MmaBackwardAgreesWithReference) { check(attention("mma"), Pass::dgrad); }
+TEST_P(Attention, MmaBackwardInAFixedOrderAgreesWithReference) {
+  check(attention("mma_deterministic"), Pass::dgrad, std::span(kDevices).first(2));
+}
 TEST_P(Attention, WgmmaForwardAgreesWithReference) { check(attention("wgmma"), Pass::forward); }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Attention, testing::ValuesIn(kExamples),
+TEST_P(Attention, WgmmaBackwardAgreesWithReference) {
+  if (!wgmma_has_gradients(GetParam().shape)) GTEST_SKIP() << "mma only";
+  check(attention("wgmma"), Pass::dgrad);
+}
+TEST_P(Attention, WgmmaBackwardInAFixedOrderAgreesWithReference) {
+  if (!wgmma_has_gradients(GetParam().shape)) GTEST_SKIP() << "mma only";
+  check(attention("wgmma_deterministic"), Pass::dgrad, std::span(kDevices).first(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention, testing::ValuesIn(attention_examples()),
                          [](const auto& shape) { return shape.param.name; });
 
 TEST(AttentionGradients, OfTheKernelsTogetherAreThoseOfTheFunction) {
@@ -293,6 +177,45 @@ TEST(AttentionGradients, OfTheKernelsTogetherAreThoseOfTheFunction) {
   }
 }
 
+/// dQ of each emulated device, whose blocks run in other orders too. Four tiles of keys add to
+/// every query's sum: the order of two would not show.
+std::vector<std::vector<double>> query_gradients(std::string_view variant, bool causal,
+                                                 std::span<const Device> devices) {
+  const AttentionShape shape{.batch = 1,
+                             .heads_q = 2,
+                             .heads_kv = 1,
+                             .q_len = 70,
+                             .kv_len = 400,
+                             .head_dim_qk = 64,
+                             .head_dim_v = 64,
+                             .causal = causal};
+  const auto made = attention(variant).make(question(shape, Pass::dgrad, DType::fp16));
+  if (!made) throw std::runtime_error(to_text(made.error()));
+  std::vector<std::vector<double>> found;
+  for (const Device& device : devices) found.push_back(run(*made, device).at("d_q"));
+  return found;
+}
+
+class SumOrders : public testing::TestWithParam<std::string> {};
+
+TEST_P(SumOrders, AreTheSameInEveryRunWhereTheVariantPromisesIt) {
+  for (const bool causal : {true, false}) {
+    const auto found = query_gradients(GetParam() + "_deterministic", causal, kDevices);
+    for (const auto& gradients : found) EXPECT_EQ(gradients, found.front()) << causal;
+  }
+}
+
+TEST_P(SumOrders, ShowInTheLastBitsWhereItDoesNot) {
+  // Blocks run in one order on the first device, in the opposite one on the second.
+  const auto found = query_gradients(GetParam(), false, std::span(kDevices).first(2));
+  EXPECT_NE(found[1], found[0]);
+  // A sum's last bits may tip a rounding to fp16, by one unit of 2^-11.
+  EXPECT_LE(relative_error(found[1], found[0]), 0x1p-11);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, SumOrders, testing::Values("mma", "wgmma"),
+                         [](const auto& variant) { return variant.param; });
+
 TEST(AttentionVariants, RefuseInWordsWhatTheyAreNotCompiledFor) {
   const AttentionShape shape{.batch = 1,
                              .heads_q = 1,
@@ -301,14 +224,23 @@ TEST(AttentionVariants, RefuseInWordsWhatTheyAreNotCompiledFor) {
                              .kv_len = 8,
                              .head_dim_qk = 320,
                              .head_dim_v = 64};
-  for (const char* const variant : {"mma", "wgmma"}) {
+  for (const char* const variant : {"mma", "wgmma", "mma_deterministic"}) {
     const auto made = attention(variant).make(question(shape, Pass::forward));
     ASSERT_FALSE(made) << variant;
     EXPECT_THAT(to_text(made.error()), testing::HasSubstr("found 320 and 64"));
   }
-  const auto gradients = attention("wgmma").make(question(shape, Pass::dgrad));
-  ASSERT_FALSE(gradients);
-  EXPECT_THAT(to_text(gradients.error()), testing::HasSubstr("forward pass only"));
+  for (const char* const variant : {"wgmma", "wgmma_deterministic"}) {
+    const auto gradients = attention(variant).make(question(shape, Pass::dgrad));
+    ASSERT_FALSE(gradients) << variant;
+    EXPECT_THAT(to_text(gradients.error()), testing::HasSubstr("up to 128 and 128 are compiled"));
+  }
+  for (const char* const variant : {"mma_deterministic", "wgmma_deterministic"}) {
+    AttentionShape small = shape;
+    small.head_dim_qk = 64;
+    const auto forward = attention(variant).make(question(small, Pass::forward));
+    ASSERT_FALSE(forward) << variant;
+    EXPECT_THAT(to_text(forward.error()), testing::HasSubstr("gradients only"));
+  }
 }
 
 }  // namespace

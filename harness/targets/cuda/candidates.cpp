@@ -23,7 +23,8 @@ Result<std::vector<const kernels::Kernel*>> candidates(
   for (const kernels::Kernel* const kernel : kernels) {
     if (kernel->op != question.op) continue;
     variants.push_back(kernel->variant);
-    const bool named = variant.empty() || kernel->variant == variant ||
+    const bool named = (variant.empty() && !kernel->variant.ends_with(kDeterministic)) ||
+                       kernel->variant == variant ||
                        (tuned && kernel->variant == variant + std::string{kTuned});
     // A variant that is named in full is taken as it is.
     const bool chosen = kernel->variant.ends_with(kTuned) == tuned || kernel->variant == variant;

@@ -24,6 +24,10 @@ __device__ constexpr std::uint64_t matrix_descriptor(SharedAddress at,
          (kAtomBytes >> 4U) << 32U | std::uint64_t{1} << 62U;
 }
 
+/// Along what the 128-byte rows of both operands in shared memory run: k, or the rows of A and the
+/// columns of B.
+enum class Major : std::uint8_t { k, columns };
+
 }  // namespace foreplan::kernels::cuda
 
 #if defined(FOREPLAN_CUDA_EMULATED)
@@ -31,6 +35,12 @@ __device__ constexpr std::uint64_t matrix_descriptor(SharedAddress at,
 #else
 
 namespace foreplan::kernels::cuda {
+
+/// Makes this thread's writes to shared memory visible to products (and other asynchronous
+/// accesses) that are issued after a barrier with it.
+__device__ inline void fence_shared_for_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 /// Before the first product, and after registers that the next one uses were written.
 __device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -88,11 +98,13 @@ __device__ inline void give_registers() {
   "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
   "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, " \
   "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define FOREPLAN_WGMMA_SHARED(n, type, tiles, a_number, b_number, add_number) \
+#define FOREPLAN_WGMMA_SHARED(n, type, tiles, a_number, b_number, add_number, major_number) \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" add_number ", 0;\n" \
                "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" \
-               FOREPLAN_LIST_##tiles "}, %" a_number ", %" b_number ", add, 1, 1, 0, 0;\n}\n" \
-               : FOREPLAN_TILES_##tiles : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+               FOREPLAN_LIST_##tiles "}, %" a_number ", %" b_number ", add, 1, 1, %" \
+               major_number ", %" major_number ";\n}\n" \
+               : FOREPLAN_TILES_##tiles \
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(static_cast<int>(kMajor)))
 #define FOREPLAN_WGMMA_REGISTERS(n, type, tiles, a0, a1, a2, a3, b_number) \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" \
                FOREPLAN_LIST_##tiles "}, {%" a0 ", %" a1 ", %" a2 ", %" a3 "}, %" b_number \
@@ -100,20 +112,19 @@ __device__ inline void give_registers() {
                : FOREPLAN_TILES_##tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 // clang-format on
 
-/// c (+)= A B for k = 16, both K-major in shared memory; kColumns is 64 or 128, c has kColumns / 8
-/// tiles.
-template <class T, int kColumns>
+/// c (+)= A B for k = 16, both in shared memory; kColumns is 64 or 128, c has kColumns / 8 tiles.
+template <class T, int kColumns, Major kMajor = Major::k>
 __device__ inline void wgmma_shared(float (*c)[4], std::uint64_t a, std::uint64_t b, bool add) {
   constexpr bool kBf16 = std::is_same_v<T, __nv_bfloat16>;
   static_assert(kColumns == 64 || kColumns == 128);
   if constexpr (kColumns == 64 && kBf16) {
-    FOREPLAN_WGMMA_SHARED("64", "bf16", 8, "32", "33", "34");
+    FOREPLAN_WGMMA_SHARED("64", "bf16", 8, "32", "33", "34", "35");
   } else if constexpr (kColumns == 64) {
-    FOREPLAN_WGMMA_SHARED("64", "f16", 8, "32", "33", "34");
+    FOREPLAN_WGMMA_SHARED("64", "f16", 8, "32", "33", "34", "35");
   } else if constexpr (kBf16) {
-    FOREPLAN_WGMMA_SHARED("128", "bf16", 16, "64", "65", "66");
+    FOREPLAN_WGMMA_SHARED("128", "bf16", 16, "64", "65", "66", "67");
   } else {
-    FOREPLAN_WGMMA_SHARED("128", "f16", 16, "64", "65", "66");
+    FOREPLAN_WGMMA_SHARED("128", "f16", 16, "64", "65", "66", "67");
   }
 }
 

@@ -125,13 +125,14 @@ const kernels::Kernel kA{"gemm", "cublaslt", "", {}, never};
 const kernels::Kernel kB{"gemm", "cublaslt_tuned", "", {}, never};
 const kernels::Kernel kC{"attention", "mma", "", {}, never};
 const kernels::Kernel kD{"attention", "wgmma", "", {}, never};
-const kernels::Kernel* const kFour[] = {&kA, &kB, &kC, &kD};
+const kernels::Kernel kE{"attention", "mma_deterministic", "", {}, never};
+const kernels::Kernel* const kFive[] = {&kA, &kB, &kC, &kD, &kE};
 
 std::vector<const kernels::Kernel*> chosen(const char* op, const std::string& variant,
                                            Selection selection) {
   kernels::Question question;
   question.op = op;
-  return candidates(kFour, question, variant, selection)
+  return candidates(kFive, question, variant, selection)
       .value_or(std::vector<const kernels::Kernel*>{});
 }
 
@@ -144,17 +145,23 @@ TEST(Candidates, AreTheOnesThatThePointAsksForWithTheNewestFirst) {
   EXPECT_THAT(chosen("attention", "mma", Selection::heuristic), ElementsAre(&kC));
 }
 
+TEST(Candidates, AreDeterministicOnlyWhereThePointSaysSo) {
+  using testing::ElementsAre;
+  EXPECT_THAT(chosen("attention", "", Selection::heuristic), ElementsAre(&kD, &kC));
+  EXPECT_THAT(chosen("attention", "mma_deterministic", Selection::heuristic), ElementsAre(&kE));
+}
+
 TEST(Candidates, RefuseInWordsThatNameWhatThereIs) {
   kernels::Question question;
   question.op = "attention";
-  const auto tuned = candidates(kFour, question, "", Selection::autotuned);
+  const auto tuned = candidates(kFive, question, "", Selection::autotuned);
   ASSERT_FALSE(tuned.has_value());
   EXPECT_THAT(to_text(tuned.error()), testing::HasSubstr("nothing to tune; variants: mma, wgmma"));
-  const auto other = candidates(kFour, question, "flash", Selection::heuristic);
+  const auto other = candidates(kFive, question, "flash", Selection::heuristic);
   ASSERT_FALSE(other.has_value());
   EXPECT_THAT(to_text(other.error()), testing::HasSubstr("no variant \"flash\""));
   question.op = "fft";
-  EXPECT_THAT(to_text(candidates(kFour, question, "", Selection::heuristic).error()),
+  EXPECT_THAT(to_text(candidates(kFive, question, "", Selection::heuristic).error()),
               testing::HasSubstr("no CUDA kernel computes \"fft\""));
 }
 

@@ -63,9 +63,10 @@ TEST(MeasurementRow, OtherModesAreOtherLibraries) {
   point.cache = CacheMode::hot;
   point.selection = Selection::autotuned;
   point.launch = LaunchMode::graph;
+  point.variant = "any_deterministic";
   std::get<kernels::Question>(point.question).parameters["bias"] = 1;
   const MeasurementOrigin origin = row_of(point).origins.at(0);
-  EXPECT_EQ(origin.library, "cublaslt hot autotuned");
+  EXPECT_EQ(origin.library, "cublaslt hot autotuned deterministic");
   EXPECT_EQ(origin.note, "via graph, with bias");
 }
 
