@@ -21,6 +21,9 @@ struct MemoryTraits {
   bool gathers_run_ahead = false;
   /// A pipeline stage keeps its output from a micro-batch's forward until its backward.
   bool keeps_stage_outputs = false;
+  /// Gradients are freed after every update, so that a backward that follows no other makes them
+  /// while it gives kept activations back.
+  bool frees_gradients = false;
   /// The token embedding is whole on every tensor-parallel rank.
   bool replicates_embedding = false;
 };

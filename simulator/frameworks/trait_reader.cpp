@@ -40,6 +40,7 @@ MemoryTraits read_memory_traits(const TraitReader& read) {
           .reduction_copy_bytes = bytes("reduction_copy_bytes"),
           .gathers_run_ahead = flag("gathers_run_ahead"),
           .keeps_stage_outputs = flag("keeps_stage_outputs"),
+          .frees_gradients = flag("frees_gradients"),
           .replicates_embedding = flag("replicates_embedding")};
 }
 
