@@ -153,7 +153,6 @@ elif ! "$python" -c 'import torch, yaml' >"$out/logs/torch.log" 2>&1; then
 elif [ "$kind" = cuda ] && ! "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' >"$out/logs/torch.log" 2>&1; then
   torch_missing="the torch of $python has no CUDA"
 fi
-truth=$root/harness/pytorch/truth
 if [ -n "$torch_missing" ]; then
   note pytorch skipped "$torch_missing"
   note "training steps" skipped "$torch_missing"
@@ -167,21 +166,18 @@ else
   else
     note pytorch failed "$(last_line pytorch)"
   fi
-  # The comparison on processors measures its own profile; on a GPU it takes the one from above.
-  mkdir -p "$out/training"
-  if [ "$kind" = cuda ] && ! grep -q -e '--device' "$truth/__main__.py" 2>/dev/null; then
-    note "training steps" skipped "harness/pytorch/truth compares on processors only"
-  elif [ "$kind" = cuda ] && [ ! -s "$profile" ]; then
+  # Layer stacks at the widths that a GPU has room for; on a processor small ones, to rehearse it.
+  precision=bf16
+  [ "$kind" = cuda ] || grep -qs '^  bf16:' "$FOREPLAN_DEVICES"/*.yaml || precision=fp32
+  if [ ! -s "$profile" ]; then
     note "training steps" skipped "there is no profile to predict from"
+  elif run training env PYTHONPATH="$root/harness/pytorch" "$python" -m stacks --device "$torch_target" \
+    --device-name "$device" --profile "$profile" --precision $precision --foreplan "$foreplan" --out "$out/training"; then
+    note "training steps" ok "$(last_line training), ${took} s"
   else
-    set -- --foreplan "$foreplan" --out "$out/training"
-    if [ "$kind" = cuda ]; then set -- "$@" --device cuda --profile "$profile"; else set -- "$@" --quick; fi
-    if run training env PYTHONPATH="$root/harness/pytorch" "$python" -m truth "$@"; then
-      note "training steps" ok "see logs/training.log, ${took} s"
-    else
-      note "training steps" failed "$(last_line training)"
-    fi
+    note "training steps" failed "$(last_line training)"
   fi
+  sed -n '/^run  /,$p' "$out/logs/training.log" 2>/dev/null | tee -a "$table"
 fi
 
 say "everything is in $out"

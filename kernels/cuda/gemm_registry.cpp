@@ -2,11 +2,13 @@
 
 namespace foreplan::kernels::cuda {
 
-// Defined in gemm_cublaslt.cpp, or where its header was missing in gemm_without_cublaslt.cpp.
-extern const Kernel kGemm, kGemmTuned, kGroupedGemm, kGroupedGemmTuned;
+// Defined in gemm_cublaslt.cpp and gemm_cublas_grouped.cpp, or where their headers were missing in
+// gemm_without_cublaslt.cpp.
+extern const Kernel kGemm, kGemmTuned, kGroupedGemm, kGroupedGemmTuned, kGroupedGemmOneCall;
 
 std::span<const Kernel* const> gemm_kernels() {
-  static constexpr const Kernel* kAll[] = {&kGemm, &kGemmTuned, &kGroupedGemm, &kGroupedGemmTuned};
+  static constexpr const Kernel* kAll[] = {&kGemm, &kGemmTuned, &kGroupedGemm, &kGroupedGemmTuned,
+                                           &kGroupedGemmOneCall};
   return kAll;
 }
 

@@ -23,8 +23,10 @@ Kernel absent(std::string_view op, std::string_view variant) {
 extern const Kernel kGemm = absent("gemm", "cublaslt"),
                     kGemmTuned = absent("gemm", "cublaslt_tuned"),
                     kGroupedGemm = absent("grouped_gemm", "cublaslt"),
-                    kGroupedGemmTuned = absent("grouped_gemm", "cublaslt_tuned");
+                    kGroupedGemmTuned = absent("grouped_gemm", "cublaslt_tuned"),
+                    kGroupedGemmOneCall = absent("grouped_gemm", "cublas_grouped");
 
 GemmLibrary gemm_library() { return {.version = {}, .reason = kReason}; }
+GemmLibrary grouped_gemm_library() { return gemm_library(); }
 
 }  // namespace foreplan::kernels::cuda

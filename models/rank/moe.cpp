@@ -203,8 +203,10 @@ class RoutedExperts {
                     {Part::expert_activation, "activation_output"}, moe_.activation, worked_on_,
                     static_cast<double>(width_));
     expert_linear({Part::expert_fc2, "expert_fc2"}, width_, sizes_.hidden());
-    // Unfused, fc2's output meets the probabilities, and the sum over experts keeps what it adds.
-    if (one_by_one_) builder_.keep({Part::permute, "expert_outputs"}, 2.0 * states(worked_on_));
+    // Unfused, fc2's output meets the probabilities. One expert after the other, the sum over
+    // experts keeps what it adds; else the output is weighed in fp32 (torchtitan v0.2.2
+    // models/moe/moe.py), and the fp32 copy is kept.
+    if (shape_.elementwise != ElementwiseKernels::fused) builder_.keep({Part::permute, "expert_outputs"}, 2.0 * states(worked_on_));
     if (moe_.bias) add_output_bias();
   }
 

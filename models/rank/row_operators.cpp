@@ -40,6 +40,9 @@ void add_norm(GraphBuilder& builder, const Norm& norm) {
   builder.keep({norm.site.part, "norm_statistics"}, Bytes{statistics});
   if (!layer_norm && builder.shape().elementwise == ElementwiseKernels::operators)
     builder.keep({norm.site.part, "norm_fp32_input"}, Bytes{kFp32 * area(shape)});
+  // Scaled by a kernel of its own, whose backward reads what it scaled.
+  if (norm.modulated_samples > 0 && builder.shape().elementwise != ElementwiseKernels::fused)
+    builder.keep({norm.site.part, "normed"}, Bytes{tensor});
 }
 
 void keep_activation(GraphBuilder& builder, Site inputs, Site activation, ActivationKind kind,

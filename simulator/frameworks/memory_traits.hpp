@@ -23,6 +23,9 @@ struct MemoryTraits {
   bool keeps_stage_outputs = false;
   /// The output layer, too, keeps a spare weight gradient where the layers do.
   bool dummy_head_gradient = false;
+  /// Gradients are freed after every update, so that a backward that follows no other makes them
+  /// while it gives kept activations back.
+  bool frees_gradients = false;
   /// The token embedding is whole on every tensor-parallel rank.
   bool replicates_embedding = false;
   /// What it logs as peak memory is what the allocator had reserved.

@@ -41,6 +41,7 @@ MemoryTraits read_memory_traits(const TraitReader& read) {
           .gathers_run_ahead = flag("gathers_run_ahead"),
           .keeps_stage_outputs = flag("keeps_stage_outputs"),
           .dummy_head_gradient = flag("dummy_head_gradient"),
+          .frees_gradients = flag("frees_gradients"),
           .replicates_embedding = flag("replicates_embedding"),
           .logs_reserved = flag("logs_reserved")};
 }

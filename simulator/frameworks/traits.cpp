@@ -199,6 +199,7 @@ void check_keys(const Node& root) {
              "reduction_copy_bytes",
              "gathers_run_ahead",
              "keeps_stage_outputs",
+             "frees_gradients",
              "replicates_embedding",
              "logs_reserved",
              "runs_rotary",

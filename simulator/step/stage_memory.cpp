@@ -135,6 +135,37 @@ WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
   return worst;
 }
 
+/// Gradients that the only backward of a step makes, one unit's after the other, while it gives
+/// kept activations back. Sets how far they and the moments between forward and update rise above
+/// the activations: at the loss, in the first and the last layer's backward, in the embedding's.
+/// Between the two layers the sum is linear where layers are alike.
+void add_growing_gradients(const PlanTerms& t, const StageLayers& layers, MemoryBreakdown& memory) {
+  const double gradient = t.framework.states.gradient_bytes;
+  const UnitCost &head = t.shard.head, &embedding = t.shard.embedding;
+  const double of_head = layers.head ? gradient * head.dense_parameters : 0.0;
+  const double of_embedding = layers.embedding ? gradient * embedding.dense_parameters : 0.0;
+  const double all = memory.gradients;
+  const double first_kept = layers.embedding ? embedding.full_saved_bytes : 0.0;
+  double most = memory.activations, alive = 0;
+  const auto consider = [&](double kept, double transient, double gradients) {
+    if (kept + transient + gradients <= most) return;
+    most = kept + transient + gradients;
+    alive = gradients;
+  };
+  if (layers.head) consider(memory.activations + head.full_saved_bytes, head.transient_bytes, 0);
+  for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
+    if (layers.layers[kind] == 0) continue;
+    const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];
+    const double transient = layer_moment(t, layers, unit).transient;
+    const double last_kept = unit.policies[static_cast<std::size_t>(t.policy)].saved_bytes;
+    consider(memory.activations, transient, of_head);
+    consider(first_kept + last_kept, transient, all - of_embedding);
+  }
+  consider(first_kept, layers.embedding ? embedding.transient_bytes : 0.0, all);
+  memory.gradients = std::min(alive, most - memory.activations);
+  memory.transient = most - memory.activations - memory.gradients;
+}
+
 /// Parameters that are gathered on a stream whose memory comes back late, beyond those of
 /// `gathered`.
 double late_gathers(const PlanTerms& t, const StageCost& cost, double gathered) {
@@ -252,6 +283,8 @@ MemoryBreakdown stage_memory(const PlanTerms& t, std::size_t stage, int pipeline
   const WorstMoment worst = worst_moment(t, layers);
   memory.transient = worst.transient;
   memory.gathered = worst.gathered;
+  if (t.framework.memory.frees_gradients && t.pipeline.micro_batches == 1 && !t.shards_units())
+    add_growing_gradients(t, layers, memory);
   memory.workspace = workspace_bytes(t, layers);
   memory.fragmentation =
       std::max(worst.pooled, late_gathers(t, cost, worst.gathered)) +

@@ -1,6 +1,6 @@
-// Every product of cuBLASLt on the device of this machine, against the product in double precision:
-// types, layouts, sums into C, bias, GELU, scales, batches and experts, by the heuristic and tuned.
-// What the library or the device does not offer is skipped with the reason.
+// Every product of cuBLASLt and cuBLAS on the device of this machine, against the product in double
+// precision: types, layouts, sums into C, bias, GELU, scales, batches and experts, by the heuristic
+// and tuned. What the library or the device does not offer is skipped with the reason.
 
 #include "kernels/cuda/gemm_registry.hpp"
 #include "tests/device/device_run.hpp"
@@ -89,6 +89,32 @@ TEST_P(DeviceGemm, AgreesWithItsReference) {
         << kernel->op << "/" << kernel->variant << ", " << made->algorithm;
   }
   if (compared == 0) GTEST_SKIP() << refusal;
+}
+
+TEST(GroupedGemmInOneCall, SaysWhatItDoesNotDoOrWhatIsMissing) {
+  const auto kernels = cuda::gemm_kernels();
+  const auto found = std::find_if(kernels.begin(), kernels.end(), [](const Kernel* kernel) {
+    return kernel->variant == "cublas_grouped";
+  });
+  ASSERT_NE(found, kernels.end());
+  Question question{.op = "grouped_gemm",
+                    .pass = Pass::wgrad,
+                    .shape = GemmShape{64, 128, 96, 3},
+                    .input = DType::bf16,
+                    .output = DType::fp32,
+                    .parameters = {{"accumulate", 1}}};
+  const auto mixed = (*found)->make(question);
+  ASSERT_FALSE(mixed);
+  const auto library = cuda::grouped_gemm_library();
+  const bool built = cuda::gemm_library().reason.find("without") == std::string::npos;
+  const std::string& told = mixed.error().front().message;
+  EXPECT_NE(told.find(built ? "the type of their inputs, bf16" : "without"), std::string::npos)
+      << told;
+  if (library.reason.empty()) GTEST_SKIP() << "the library is here";
+  question.output = DType::bf16;
+  const auto absent = (*found)->make(question);
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().front().message, library.reason);
 }
 
 std::string test_name(const testing::TestParamInfo<Asked>& tested) { return tested.param.name; }

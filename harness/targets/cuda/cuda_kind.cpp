@@ -18,10 +18,12 @@ Availability look() {
   const GpuStatus& status = gpu_status();
   Availability found{.usable = status.reason.empty(), .reason = status.reason, .parts = {}};
   const auto gemm = kernels::cuda::gemm_library();
+  const auto groups = kernels::cuda::grouped_gemm_library();
   const auto collectives = collective_library();
   const std::string cudnn = cudnn_version();
   found.parts = {
       {"cuBLASLt", gemm.version, gemm.reason},
+      {"cuBLAS", groups.version, groups.reason},
       {"NCCL", collectives.version, collectives.reason},
       {"NVML", Nvml::instance().version(), Nvml::instance().why_not()},
       {"cuDNN", cudnn, cudnn.empty() ? "libcudnn.so.9 is not found; nothing here needs it" : ""}};

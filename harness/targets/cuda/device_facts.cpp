@@ -91,6 +91,7 @@ results::BenchFacts device_facts() {
           {"driver.cuda", version_text(driver)},
           {"library.cudart", version_text(runtime)},
           {"library.cublaslt", kernels::cuda::gemm_library().version},
+          {"library.cublas", kernels::cuda::grouped_gemm_library().version},
           {"library.nccl", collective_library().version},
           {"library.cudnn", cudnn_version()},
           {"library.nvml", Nvml::instance().version()}};

@@ -187,6 +187,11 @@ Runnable::Identity KernelLaunch::identity() const {
             .library_version = kernels::cuda::gemm_library().version,
             .algorithm = case_.algorithm};
   }
+  if (kernel_.variant == "cublas_grouped") {
+    return {.library = "cublas",
+            .library_version = kernels::cuda::grouped_gemm_library().version,
+            .algorithm = case_.algorithm};
+  }
   return {.library = "foreplan",
           .library_version = std::string{program_version()},
           .algorithm = fmt::format("{}: {}", kernel_.variant, case_.algorithm)};

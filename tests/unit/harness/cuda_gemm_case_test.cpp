@@ -2,6 +2,7 @@
 // matrices that are laid out by hand.
 
 #include "kernels/operand_values.hpp"
+#include "kernels/reference/blas_product.hpp"
 #include "kernels/reference/gemm_case.hpp"
 
 #include <gmock/gmock.h>
@@ -83,6 +84,36 @@ TEST(GemmCase, WgradMultipliesColumnsOfDyWithColumnsOfXAndAddsToWhatIsThere) {
   for (std::size_t l = 0; l < 7; ++l) sum += run.before[0][l * 3 + 1] * run.before[1][l * 5 + 3];
   EXPECT_NEAR(run.c(1 * 5 + 3), sum, 1e-12);
   EXPECT_EQ(run.made.work.read.value, 2.0 * (21 + 35) + 4.0 * 15);
+}
+
+/// Column by column, as the reference BLAS (Dongarra et al. 1990, dgemm) defines it.
+void dgemm(const BlasProduct& p, std::span<const double> first, std::span<const double> second,
+           std::span<double> result) {
+  const auto at = [](std::int64_t row, std::int64_t col, std::int64_t leading) {
+    return static_cast<std::size_t>(row + col * leading);
+  };
+  for (std::int64_t i = 0; i < p.m; ++i) {
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < p.k; ++l) {
+        const std::size_t a =
+            p.transposes_first ? at(l, i, p.first_leading) : at(i, l, p.first_leading);
+        const std::size_t b =
+            p.transposes_second ? at(j, l, p.second_leading) : at(l, j, p.second_leading);
+        sum += first[a] * second[b];
+      }
+      result[at(i, j, p.result_leading)] = sum;
+    }
+  }
+}
+
+TEST(BlasProduct, MakesTheSameResultFromTheSameTensorsInEveryPass) {
+  for (const Pass pass : {Pass::forward, Pass::dgrad, Pass::wgrad}) {
+    const Computed run(question(pass, {3, 5, 7, 1}, DType::fp32, DType::fp32));
+    std::vector<double> got(15);
+    dgemm(blas_product(run.problem), run.before[1], run.before[0], got);
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], run.c(i), 1e-12) << i;
+  }
 }
 
 TEST(GemmCase, BiasAndGeluFollowTheProduct) {

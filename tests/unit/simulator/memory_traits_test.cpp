@@ -171,6 +171,49 @@ TEST_F(MemoryOfTraits, TheBlockOfNarrowLogitsStaysAHoleBesideTheirCast) {
   EXPECT_NEAR(held(memory()), kBf16 * kTokens * kVocabulary, 1);
 }
 
+/// 32 ranks with one micro-batch of two sequences each.
+class FreedGradients : public MemoryOfTraits {
+ protected:
+  FreedGradients() {
+    plan_.zero = ZeroStage::replicated;
+    plan_.micro_batch = 2;
+    traits().memory.frees_gradients = true;
+  }
+  static double beside_states(const MemoryBreakdown& m) {
+    return m.activations + m.transient + m.gradients;
+  }
+};
+
+TEST_F(FreedGradients, AreMissingAtTheLossWhereActivationsAreMost) {
+  traits().states.gradient_bytes = 1e-3;  // less than any activation that is given back
+  const MemoryBreakdown m = memory();
+  EXPECT_EQ(m.gradients, 0);
+  // Megatron-LM's loss: beside the kept fp32 softmax the logits that it was made of.
+  EXPECT_NEAR(m.transient, kBf16 * 2 * kTokens * kVocabulary, 1);
+}
+
+TEST_F(FreedGradients, AreAllThereWhenTheEmbeddingIsDifferentiated) {
+  traits().states.gradient_bytes = 1e3;  // more than any activation
+  const MemoryBreakdown m = memory();
+  const double all = 1e3 * m.parameters / kBf16, ids = 8 * 2 * kTokens;
+  EXPECT_NEAR(beside_states(m) / (all + ids + kBf16 * 2 * kTokens * kHidden), 1, 1e-9);
+}
+
+TEST_F(FreedGradients, GrowFromTheHeadToTheLastLayer) {
+  const double freed = beside_states(memory());
+  traits().memory.frees_gradients = false;
+  const MemoryBreakdown kept = memory();
+  EXPECT_LT(freed, beside_states(kept));
+  EXPECT_GE(freed, std::max(kept.activations, kept.gradients));
+}
+
+TEST_F(FreedGradients, StayFromOneMicroBatchToTheNext) {
+  plan_.micro_batch = 1;  // two of them
+  const double freed = memory().allocated();
+  traits().memory.frees_gradients = false;
+  EXPECT_EQ(memory().allocated(), freed);
+}
+
 TEST_F(MemoryOfTraits, AWholeEmbeddingIsNotSplitOverTensorParallelRanks) {
   models::RankShape shape;
   shape.sequence_length = 2048;
