@@ -161,15 +161,14 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   }
   if (framework.dummy_weight_gradients) add_spare_gradients(shapes, shard);
   shard.embedding = cost_unit(models::embedding_graph(model, shape), context);
-  shard.head = cost_unit(models::head_graph(model, shape, /*holds_table=*/false), context);
+  const models::RankGraph head = models::head_graph(model, shape, /*holds_table=*/false);
+  shard.head = cost_unit(head, context);
   if (model.tied_embeddings) {
     const auto with_table = models::head_graph(model, shape, /*holds_table=*/true);
     shard.tied_table_parameters = with_table.parameters.dense - shard.head.dense_parameters;
   }
-  if (framework.dummy_weight_gradients && framework.memory.dummy_head_gradient) {
-    shard.head_dummy_gradient_bytes =
-        2.0 * (shard.head.dense_parameters + shard.tied_table_parameters);
-  }
+  if (framework.dummy_weight_gradients && framework.memory.dummy_head_gradient)
+    shard.head_dummy_gradient_bytes = spare_bytes(weight_shapes(head));
   add_workspaces(job_.cluster->device, model, framework, shard);
   if (framework.loss == models::LossKernel::eager_fp32 && !model.diffusion)
     shard.head_hole_bytes = logit_bytes(shape);

@@ -87,8 +87,9 @@ TEST_F(MemoryOfTraits, SpareGradientsAreOneForEachShapeOnAStage) {
   model_ = samples::expert_model(12, 1);  // one dense layer; both kinds have the same attention
   const double before = memory().workspace;
   traits().dummy_weight_gradients = true;
+  // The experts' first weight, 2 x 1024 by 2048, has the shape of attention's last one.
   constexpr double kAttention = 24 * 128 * 2048 + 2048 * 2048, kDense = 3 * 8192 * 2048;
-  constexpr double kExpert = 3 * 1024 * 2048, kShared = 3 * 512 * 2048;
+  constexpr double kExpert = 1024 * 2048, kShared = 3 * 512 * 2048;
   EXPECT_NEAR(memory().workspace - before, 2 * (kAttention + kDense + kExpert + kShared), 1);
   traits().memory.dummy_head_gradient = true;
   EXPECT_NEAR(memory().workspace - before,
