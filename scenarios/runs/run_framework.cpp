@@ -109,7 +109,7 @@ const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::st
                                 std::string_view notes, const RunKind& kind) {
   const FrameworkTraits* best = nullptr;
   const std::vector<int> container = container_release(notes);
-  std::tuple<std::size_t, bool, bool, bool> closest{};
+  std::tuple<std::size_t, bool, bool, bool, bool> closest{};
   for (const FrameworkTraits& traits : all) {
     if (!can_shard(traits, kind.shards_parameters)) continue;
     if (!holds(traits, container, kind)) continue;
@@ -117,8 +117,9 @@ const FrameworkTraits* best_fit(const std::vector<FrameworkTraits>& all, std::st
       if (has(notes, noted)) return &traits;
     }
     for (const std::string& word : traits.runs_as) {
+      const bool shards = traits.zero_stages.back() == simulator::ZeroStage::parameters;
       const std::tuple close{word.size(), !traits.runs_before.empty(), traits.runs_rotary,
-                             !traits.runs_models.empty()};
+                             !traits.runs_models.empty(), shards == kind.shards_parameters};
       if (close > closest && has(text, word)) {
         best = &traits;
         closest = close;

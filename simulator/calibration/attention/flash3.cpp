@@ -104,6 +104,7 @@ Steps count_steps(const AttentionShape& s, const AttentionTile& t, Integer group
   const auto steps_of = [&](Integer i) {
     return end_of(i) - std::max<Integer>(0, floor_of(i * t.rows + left, unit));
   };
+  r.shortest = std::max<Integer>(1, steps_of(0));
   // Of some tiles, in place of all: between the edges they differ by one at most.
   const Integer end = tiles - 1;
   r.longest = 1;

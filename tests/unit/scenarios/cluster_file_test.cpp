@@ -64,7 +64,7 @@ TEST_F(ClusterFile, NodesTimesDevicesPerNodeTimesDevice) {
   EXPECT_EQ(cluster.topology.nic_bandwidth.value, 50e9);
   EXPECT_EQ(cluster.topology.oversubscription, 1);
   EXPECT_EQ(cluster.topology.nodes_per_pod, 0);
-  EXPECT_EQ(cluster.pcie_bandwidth.value, 64e9);
+  EXPECT_EQ(cluster.host_bandwidth.value, 64e9);
 }
 
 TEST_F(ClusterFile, LatenciesAreThoseOfNcclsTuningModel) {
@@ -265,7 +265,7 @@ TEST_F(ClusterFile, EveryKeyOfAMappingIsTaken) {
   EXPECT_EQ(t.oversubscription, 2.5);
   EXPECT_EQ(t.nodes_per_pod, 2);
   EXPECT_EQ(cluster->host_memory_per_node.value, 512 * kGiB);
-  EXPECT_EQ(cluster->pcie_bandwidth.value, 25e9);
+  EXPECT_EQ(cluster->host_bandwidth.value, 25e9);
   EXPECT_EQ(cluster->source, "a visit");
   EXPECT_EQ(cluster->note, "mine.");
 }

@@ -16,7 +16,7 @@ namespace foreplan::simulator {
 namespace {
 
 constexpr double kTokens = 2048, kHidden = 2048, kVocabulary = 32000;
-constexpr double kBf16 = 2;
+constexpr double kBf16 = 2, kFp32 = 4;
 
 /// 32 ranks; one sequence per micro-batch.
 class MemoryOfTraits : public testing::Test {
@@ -189,8 +189,11 @@ TEST_F(FreedGradients, AreMissingAtTheLossWhereActivationsAreMost) {
   traits().states.gradient_bytes = 1e-3;  // less than any activation that is given back
   const MemoryBreakdown m = memory();
   EXPECT_EQ(m.gradients, 0);
-  // Megatron-LM's loss: beside the kept fp32 softmax the logits that it was made of.
-  EXPECT_NEAR(m.transient, kBf16 * 2 * kTokens * kVocabulary, 1);
+  // Megatron-LM's loss: beside the kept fp32 softmax the logits that it was made of; the head keeps
+  // its norm's input, that norm's output and a number per token, too.
+  constexpr double kTokensOfAll = 2 * kTokens;
+  EXPECT_NEAR(m.transient,
+              kTokensOfAll * ((kFp32 + kBf16) * kVocabulary + 2 * kBf16 * kHidden + kFp32), 1);
 }
 
 TEST_F(FreedGradients, AreAllThereWhenTheEmbeddingIsDifferentiated) {
