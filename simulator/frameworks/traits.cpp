@@ -36,8 +36,7 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.attention =
       static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
   if (const auto architectures = read.optional_value("unfused_latent_on")) {
-    for (const Node& item : architectures->items())
-      traits.unfused_latent_on.push_back(item.text());
+    for (const Node& item : architectures->items()) traits.unfused_latent_on.push_back(item.text());
   }
   traits.attention_generation = static_cast<AttentionGeneration>(
       read.value("attention_generation").one_of({"current", "flash2", "triton"}));
@@ -152,6 +151,12 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   if (const auto unlisted = read.optional_value("unlisted_products"))
     traits.unlisted_products = precisions_of(*unlisted);
   traits.scatter_gather_transfers = read.flag("scatter_gather_transfers");
+  const auto set = [&](std::string_view key) {
+    const auto node = read.optional_value(key);
+    return node && node->boolean();
+  };
+  traits.zeroes_gradients = set("zeroes_gradients");
+  traits.scales_gradients = set("scales_gradients");
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
   const auto validates = read.optional_value("post_validates_optimizer");
   traits.post_validates_optimizer = validates && validates->boolean();
@@ -235,6 +240,8 @@ void check_keys(const Node& root) {
              "runs_before",
              "runs_models",
              "scatter_gather_transfers",
+             "zeroes_gradients",
+             "scales_gradients",
              "post_validates_optimizer",
              "hidden_cost_fraction",
              "offload_optimizer",
@@ -316,8 +323,9 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
 
 models::AttentionKernel FrameworkTraits::attention_on(std::string_view architecture,
                                                       const models::ModelSpec& model) const {
-  const bool latent = std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(),
-                                  [](const auto& kind) { return kind.attention.latent.has_value(); });
+  const bool latent =
+      std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(),
+                  [](const auto& kind) { return kind.attention.latent.has_value(); });
   const bool lacks = std::find(unfused_latent_on.begin(), unfused_latent_on.end(), architecture) !=
                      unfused_latent_on.end();
   return latent && lacks ? models::AttentionKernel::unfused : attention;

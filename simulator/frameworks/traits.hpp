@@ -109,6 +109,10 @@ struct FrameworkTraits {
   /// Without sequence parallelism each TP rank sends its share of the hidden state to the next
   /// stage and the receivers gather it over the scale-up links.
   bool scatter_gather_transfers = false;
+  /// The whole gradient buffer is set to zero once a step.
+  bool zeroes_gradients = false;
+  /// The whole gradient buffer is divided by the data-parallel ranks before it is reduced.
+  bool scales_gradients = false;
   /// Share of a hidden collective's time that the compute beside it loses to contention for SMs and
   /// memory bandwidth.
   double hidden_cost_fraction = 0;

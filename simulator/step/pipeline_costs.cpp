@@ -152,6 +152,23 @@ double optimizer_s(const CostModel& cost, const StateRules& rules, double elemen
   return cost.operator_cost(op).time_s;
 }
 
+/// Walks over gradients beside the update: buffers of `all` elements that are zeroed and, where
+/// they are to be averaged, scaled (written; read and written), and the norm of the rank's own
+/// `share`.
+double gradient_passes_s(const CostModel& cost, const FrameworkTraits& framework, double all,
+                         double share, bool averaged) {
+  Operator op;
+  op.kind = OperatorKind::optimizer;
+  op.label = "gradient_passes";
+  op.shape = flat_rows(all);
+  op.input = op.output = DType::fp32;
+  const bool scaled = framework.scales_gradients && averaged;
+  const double element = framework.states.gradient_bytes;
+  op.bytes_read = Bytes{element * (share + (scaled ? all : 0))};
+  op.bytes_written = Bytes{element * ((framework.zeroes_gradients ? all : 0) + (scaled ? all : 0))};
+  return cost.operator_cost(op).time_s;
+}
+
 void add_unit(StageCost& stage, const UnitCost& unit, double count) {
   stage.forward_s += count * unit.forward_s;
   stage.backward_s += count * unit.backward_s;
@@ -256,9 +273,14 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     const UnitTraffic whole = traffic.unit(dense, expert);
     stage.scatter_s = whole.scatter_s + whole.replica_s;
     stage.gather_s = whole.gather_s;
-    stage.optimizer_s[0] = optimizer_s(cost_, rules, dense + expert);
-    stage.optimizer_s[1] =
-        optimizer_s(cost_, rules, dense / out.dense_shards + expert / out.expert_shards);
+    const double all = dense + expert;
+    const double shard_of_all = dense / out.dense_shards + expert / out.expert_shards;
+    for (const bool sharded : {false, true}) {
+      const double share = sharded ? shard_of_all : all;
+      stage.optimizer_s[sharded] = optimizer_s(cost_, rules, share);
+      stage.passes_s[sharded] =
+          gradient_passes_s(cost_, framework, all, share, plan.dp * plan.cp > 1);
+    }
     out.stages[i] = stage;
   }
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {

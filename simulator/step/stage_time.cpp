@@ -192,14 +192,18 @@ double exposed_step_traffic_s(const PlanTerms& t) {
 }
 
 double optimizer_step_s(const PlanTerms& t) {
+  const std::size_t sharded = t.plan.zero >= ZeroStage::optimizer ? 1 : 0;
   if (t.plan.offload.optimizer > 0) {
     const HostUpdate update = host_update(t);
-    return update.device_s + update.beyond_s + t.pipeline.grad_norm_s;
+    double passes_s = 0;  // on the device, whatever the host updates
+    for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i)
+      passes_s = std::max(passes_s, t.pipeline.stages[i].passes_s[sharded]);
+    return passes_s + update.device_s + update.beyond_s + t.pipeline.grad_norm_s;
   }
-  const std::size_t sharded = t.plan.zero >= ZeroStage::optimizer ? 1 : 0;
   double worst = 0;
   for (std::size_t i = 0; i < t.pipeline.layout.size(); ++i) {
-    worst = std::max(worst, t.pipeline.stages[i].optimizer_s[sharded]);
+    const StageCost& cost = t.pipeline.stages[i];
+    worst = std::max(worst, cost.passes_s[sharded] + cost.optimizer_s[sharded]);
   }
   return worst + t.pipeline.grad_norm_s;
 }

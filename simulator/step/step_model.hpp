@@ -50,6 +50,7 @@ struct StageCost {
   double scatter_s = 0;        ///< gradients once: reduce_scatter, all_reduce across replicas
   double gather_s = 0;         ///< parameters once: all_gather
   double optimizer_s[2] = {};  ///< update of everything / of the shard
+  double passes_s[2] = {};     ///< walks over gradients before it, where all / the shard is updated
 };
 
 /// Collectives of FSDP / ZeRO-2 and 3 around one unit.

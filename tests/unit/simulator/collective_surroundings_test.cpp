@@ -163,6 +163,24 @@ TEST_F(CollectiveSurroundings, WithoutAMasterCopyTheOptimizerReadsTheParameterIt
   const StageCost& stage = pipeline.stages[0];
   // Read: gradient 4, parameter 4, moments 8; written: parameter 4, moments 8.
   EXPECT_NEAR(stage.optimizer_s[0], 28 * stage.dense_parameters / 1e9, 1e-9);
+  // The norm reads the gradients once more.
+  EXPECT_NEAR(stage.passes_s[0], 4 * stage.dense_parameters / 1e9, 1e-9);
+}
+
+TEST_F(CollectiveSurroundings, GradientBuffersAreZeroedWholeAndScaledBeforeTheyAreAveraged) {
+  framework_.states.gradient_bytes = 4;
+  ParallelPlan alone, plan = data_parallel();
+  plan.zero = ZeroStage::optimizer;
+  const StageCost before = costs(plan).stages[0], single = costs(alone).stages[0];
+  framework_.zeroes_gradients = framework_.scales_gradients = true;
+  const StageCost after = costs(plan).stages[0];
+  const double parameters = after.dense_parameters;
+  for (const bool sharded : {false, true}) {  // the buffer is whole on every rank
+    EXPECT_NEAR(after.passes_s[sharded] - before.passes_s[sharded], (4 + 2 * 4) * parameters / 1e9,
+                1e-9);
+  }
+  EXPECT_NEAR(costs(alone).stages[0].passes_s[0] - single.passes_s[0], 4 * parameters / 1e9, 1e-9)
+      << "one rank averages nothing";
 }
 
 }  // namespace
