@@ -1,7 +1,8 @@
 # CUDA is optional. Where a usable toolkit is found this file enables the language and defines the
 # interface target foreplan::cuda; elsewhere it leaves the target undefined, says why in the summary,
 # and the rest builds. Headers of cuBLASLt, NCCL and cuDNN become foreplan::cublaslt, foreplan::nccl
-# and foreplan::cudnn where they are found. Other CMake files ask for these targets, never for CUDA.
+# and foreplan::cudnn where they are found, cuDNN's frontend and NVRTC, which it includes,
+# foreplan::cudnn_frontend and foreplan::nvrtc. Other CMake files ask for these targets, never for CUDA.
 include(CheckLanguage)
 include(Summary)
 
@@ -75,7 +76,8 @@ function(foreplan_find_cuda_part part header version_header prefix consequence)
   cmake_parse_arguments(PARSE_ARGV 5 arg "" "" "TOOLKIT")
   set(wheel_includes "")
   foreach(folder IN LISTS FOREPLAN_CUDA_WHEELS)
-    file(GLOB found LIST_DIRECTORIES true "${folder}/*/include")
+    # cuDNN's frontend lies beside the folder.
+    file(GLOB found LIST_DIRECTORIES true "${folder}/*/include" "${folder}/../include")
     list(APPEND wheel_includes ${found})
   endforeach()
   find_path(include_dir NAMES "${header}" HINTS ${arg_TOOLKIT} PATHS ${wheel_includes} NO_CACHE)
@@ -85,10 +87,10 @@ function(foreplan_find_cuda_part part header version_header prefix consequence)
   endif()
   string(REGEX REPLACE "/$" "" include_dir "${include_dir}")
   set(version "")
-  if(EXISTS "${include_dir}/${version_header}")
+  if(NOT version_header STREQUAL "" AND EXISTS "${include_dir}/${version_header}")
     foreach(level IN ITEMS MAJOR MINOR PATCH)
       file(STRINGS "${include_dir}/${version_header}" line LIMIT_COUNT 1
-           REGEX "^#define[ \t]+${prefix}_${level}[A-Z]*[ \t]+[0-9]+")
+           REGEX "^#define[ \t]+${prefix}_${level}[A-Z_]*[ \t]+[0-9]+")
       if(line MATCHES "([0-9]+)[^0-9]*$")
         list(APPEND version "${CMAKE_MATCH_1}")
       endif()
@@ -175,4 +177,8 @@ foreplan_find_cuda_part(cublaslt cublasLt.h cublas_api.h CUBLAS_VER "no cuBLASLt
 foreplan_find_cuda_part(nccl nccl.h nccl.h NCCL "no collective measurements over NCCL"
                         TOOLKIT ${CUDAToolkit_INCLUDE_DIRS})
 foreplan_find_cuda_part(cudnn cudnn.h cudnn_version.h CUDNN "no cuDNN attention measurements"
+                        TOOLKIT ${CUDAToolkit_INCLUDE_DIRS})
+foreplan_find_cuda_part(cudnn_frontend cudnn_frontend.h cudnn_frontend_version.h CUDNN_FRONTEND
+                        "no cuDNN attention measurements" TOOLKIT ${CUDAToolkit_INCLUDE_DIRS})
+foreplan_find_cuda_part(nvrtc nvrtc.h "" "" "no cuDNN attention measurements"
                         TOOLKIT ${CUDAToolkit_INCLUDE_DIRS})

@@ -33,13 +33,15 @@ class StandardList {
   }
 
  private:
-  void add(kernels::Question question, double weight, std::string reason) {
+  void add(kernels::Question question, double weight, std::string reason,
+           std::string variant = {}) {
     const kernels::Work work = nominal_work(question);
     if (work.flops > scope_.largest_product || work.bytes() > scope_.largest_buffer) return;
     Point point;
     point.question = std::move(question);
     point.weight = weight;
     point.reason = std::move(reason);
+    point.variant = std::move(variant);
     points_.push_back(std::move(point));
   }
 
@@ -107,9 +109,13 @@ class StandardList {
                                 .input = type,
                                 .output = type,
                                 .parameters = {}};
-            add(q, weight, "sequence length " + std::to_string(length));
-            q.pass = Pass::dgrad;
-            add(q, weight, "sequence length " + std::to_string(length));
+            for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+              q.pass = pass;
+              add(q, weight, "sequence length " + std::to_string(length));
+              if (usual && !scope_.attention_library.empty()) {
+                add(q, kMedium, "beside our own attention", scope_.attention_library);
+              }
+            }
           }
         }
       }

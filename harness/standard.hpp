@@ -6,6 +6,7 @@
 #include "harness/point.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace foreplan::harness {
@@ -36,6 +37,9 @@ struct StandardScope {
   std::vector<std::int64_t> sequences = {512, 1024, 2048, 4096, 8192, 16384};
   std::vector<std::int64_t> rows = {1024, 4096, 16384}, cols = {1024, 4096, 8192};
   std::vector<std::int64_t> vocabularies = {32'000, 128'256};
+  /// Variant of attention by a library, asked beside our own at the usual points; empty = there is
+  /// none.
+  std::string attention_library = {};
   /// Ranks wait for processors as well as for each other: groups of some of them say nothing of
   /// groups alone.
   bool all_ranks_only = false;

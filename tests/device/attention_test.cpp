@@ -2,6 +2,7 @@
 // precision: the shapes of the emulated tests. What a variant does not do, or not on this device,
 // is skipped with the reason.
 
+#include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/registry.hpp"
 #include "tests/device/device_run.hpp"
 #include "tests/emulated/attention_examples.hpp"
@@ -19,6 +20,8 @@ std::vector<const Kernel*> attention_kernels() {
   for (const Kernel* const kernel : cuda::kernels()) {
     if (kernel->op == "attention") found.push_back(kernel);
   }
+  const auto library = cuda::library_attention_kernels();
+  found.insert(found.end(), library.begin(), library.end());
   return found;
 }
 
@@ -63,6 +66,37 @@ TEST_P(DeviceAttention, GivesTheSameBitsInEveryRunWhereItsNamePromisesIt) {
     if (!made) GTEST_SKIP() << to_text(made.error());
     const auto runs = repeated(*made, 5);
     for (const auto& run : runs) EXPECT_EQ(run, runs.front()) << causal;
+  }
+}
+
+TEST(AttentionOfALibrary, SaysWhatItDoesNotDoOrWhatIsMissing) {
+  const cuda::AttentionLibrary library = cuda::attention_library();
+  const bool built = library.reason.find("built without") == std::string::npos;
+  AttentionExample example{.name = "told",
+                           .shape = {.batch = 2,
+                                     .heads_q = 4,
+                                     .heads_kv = 2,
+                                     .q_len = 128,
+                                     .kv_len = 128,
+                                     .head_dim_qk = 64,
+                                     .head_dim_v = 64,
+                                     .causal = true}};
+  for (const Kernel* const kernel : cuda::library_attention_kernels()) {
+    const auto told = [&kernel](const AttentionExample& asked) {
+      const auto made = kernel->make(attention_question(asked, Pass::forward));
+      return made ? std::string() : made.error().front().message;
+    };
+    AttentionExample window = example, ragged = example;
+    window.shape.window = 32;
+    ragged.ragged = 1;
+    EXPECT_EQ(told(window),
+              built ? "attention/cudnn: windows are not asked of cuDNN" : library.reason);
+    EXPECT_EQ(told(ragged),
+              built ? "attention/cudnn: sequences of different lengths are not asked of cuDNN"
+                    : library.reason);
+    if (library.reason.empty()) GTEST_SKIP() << "the library is here";
+    EXPECT_TRUE(library.version.empty());
+    EXPECT_EQ(told(example), library.reason);
   }
 }
 

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::string_view kTuned = "_tuned";
 
+constexpr std::string_view kNamedOnly = "cudnn";  // held against our own, not taken for it
+
 /// Kernels for newer tensor cores come first: on older devices they refuse, and the next is taken.
 int preference(const kernels::Kernel& kernel) { return kernel.variant == "wgmma" ? 0 : 1; }
 
@@ -23,8 +25,9 @@ Result<std::vector<const kernels::Kernel*>> candidates(
   for (const kernels::Kernel* const kernel : kernels) {
     if (kernel->op != question.op) continue;
     variants.push_back(kernel->variant);
-    const bool named = (variant.empty() && !kernel->variant.ends_with(kDeterministic)) ||
-                       kernel->variant == variant ||
+    const bool by_itself =
+        !kernel->variant.ends_with(kDeterministic) && kernel->variant != kNamedOnly;
+    const bool named = (variant.empty() && by_itself) || kernel->variant == variant ||
                        (tuned && kernel->variant == variant + std::string{kTuned});
     // A variant that is named in full is taken as it is.
     const bool chosen = kernel->variant.ends_with(kTuned) == tuned || kernel->variant == variant;

@@ -1,8 +1,8 @@
 #include "harness/targets/cuda/cuda_kind.hpp"
 
 #include "harness/targets/cuda/cuda_target.hpp"
-#include "harness/targets/cuda/device_facts.hpp"
 #include "harness/targets/cuda/gpu_status.hpp"
+#include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/gemm_registry.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +20,12 @@ Availability look() {
   const auto gemm = kernels::cuda::gemm_library();
   const auto groups = kernels::cuda::grouped_gemm_library();
   const auto collectives = collective_library();
-  const std::string cudnn = cudnn_version();
-  found.parts = {
-      {"cuBLASLt", gemm.version, gemm.reason},
-      {"cuBLAS", groups.version, groups.reason},
-      {"NCCL", collectives.version, collectives.reason},
-      {"NVML", Nvml::instance().version(), Nvml::instance().why_not()},
-      {"cuDNN", cudnn, cudnn.empty() ? "libcudnn.so.9 is not found; nothing here needs it" : ""}};
+  const auto attention = kernels::cuda::attention_library();
+  found.parts = {{"cuBLASLt", gemm.version, gemm.reason},
+                 {"cuBLAS", groups.version, groups.reason},
+                 {"NCCL", collectives.version, collectives.reason},
+                 {"NVML", Nvml::instance().version(), Nvml::instance().why_not()},
+                 {"cuDNN", attention.version, attention.reason}};
   return found;
 }
 
@@ -84,7 +83,8 @@ TargetKind cuda_kind() {
                     .row_type = DType::bf16,
                     .largest_product = Flops{2e13},
                     .largest_buffer = Bytes{4e9},
-                    .has_host_copies = true},
+                    .has_host_copies = true,
+                    .attention_library = "cudnn"},
           .look = look,
           .make = make};
 }

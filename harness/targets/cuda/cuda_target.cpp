@@ -5,6 +5,7 @@
 #include "harness/targets/cuda/device_facts.hpp"
 #include "harness/targets/cuda/overlap_launch.hpp"
 #include "harness/targets/cuda/transfer_launch.hpp"
+#include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/gemm_registry.hpp"
 #include "kernels/cuda/registry.hpp"
 
@@ -16,12 +17,14 @@
 namespace foreplan::harness::cuda {
 namespace {
 
-/// Our own kernels and the library's.
+/// Our own kernels and the libraries'.
 const std::vector<const kernels::Kernel*>& all_kernels() {
   static const std::vector<const kernels::Kernel*> kAll = [] {
-    const auto own = kernels::cuda::kernels(), library = kernels::cuda::gemm_kernels();
-    std::vector<const kernels::Kernel*> all(own.begin(), own.end());
-    all.insert(all.end(), library.begin(), library.end());
+    std::vector<const kernels::Kernel*> all;
+    for (const auto group : {kernels::cuda::kernels(), kernels::cuda::gemm_kernels(),
+                             kernels::cuda::library_attention_kernels()}) {
+      all.insert(all.end(), group.begin(), group.end());
+    }
     return all;
   }();
   return kAll;

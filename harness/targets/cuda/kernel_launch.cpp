@@ -3,6 +3,7 @@
 #include "core/units_text.hpp"
 #include "core/version.hpp"
 #include "harness/checked_question.hpp"
+#include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/gemm_registry.hpp"
 #include "kernels/operand_values.hpp"
 
@@ -190,6 +191,11 @@ Runnable::Identity KernelLaunch::identity() const {
   if (kernel_.variant == "cublas_grouped") {
     return {.library = "cublas",
             .library_version = kernels::cuda::grouped_gemm_library().version,
+            .algorithm = case_.algorithm};
+  }
+  if (kernel_.variant == "cudnn") {
+    return {.library = "cudnn",
+            .library_version = kernels::cuda::attention_library().version,
             .algorithm = case_.algorithm};
   }
   return {.library = "foreplan",

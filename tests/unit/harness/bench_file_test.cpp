@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <set>
@@ -132,6 +133,7 @@ TEST(StandardList, AsksEveryQuestionOnceAndKeepsWithinItsScope) {
     StandardScope scope;
     scope.largest_product = Flops{1e11};
     scope.largest_buffer = Bytes{1e8};
+    scope.attention_library = "of_a_library";
     std::set<std::string> keys;
     bool collectives = false;
     const std::vector<Point> points = standard_points(scope, ranks);
@@ -146,6 +148,30 @@ TEST(StandardList, AsksEveryQuestionOnceAndKeepsWithinItsScope) {
     }
     EXPECT_EQ(collectives, ranks > 1);
   }
+}
+
+TEST(StandardList, AsksALibrarysAttentionOnlyBesideTheSameQuestionOfOurOwn) {
+  StandardScope scope;
+  EXPECT_TRUE(std::ranges::all_of(standard_points(scope, 1),
+                                  [](const Point& point) { return point.variant.empty(); }));
+  scope.attention_library = "cudnn";
+  std::set<std::string> own;
+  std::vector<Point> library;
+  for (const Point& point : standard_points(scope, 1)) {
+    if (point.variant.empty()) {
+      own.insert(key(point));
+    } else {
+      library.push_back(point);
+    }
+  }
+  std::set<Pass> passes;
+  for (Point& point : library) {
+    EXPECT_EQ(point.variant, "cudnn");
+    passes.insert(std::get<kernels::Question>(point.question).pass);
+    point.variant.clear();
+    EXPECT_TRUE(own.contains(key(point))) << key(point);
+  }
+  EXPECT_EQ(passes, (std::set{Pass::forward, Pass::dgrad}));
 }
 
 // A fit is judged on sizes that were left out: it has to have neighbours. Every message has one

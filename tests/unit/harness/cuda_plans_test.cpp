@@ -126,13 +126,14 @@ const kernels::Kernel kB{"gemm", "cublaslt_tuned", "", {}, never};
 const kernels::Kernel kC{"attention", "mma", "", {}, never};
 const kernels::Kernel kD{"attention", "wgmma", "", {}, never};
 const kernels::Kernel kE{"attention", "mma_deterministic", "", {}, never};
-const kernels::Kernel* const kFive[] = {&kA, &kB, &kC, &kD, &kE};
+const kernels::Kernel kF{"attention", "cudnn", "", {}, never};
+const kernels::Kernel* const kSix[] = {&kA, &kB, &kC, &kD, &kE, &kF};
 
 std::vector<const kernels::Kernel*> chosen(const char* op, const std::string& variant,
                                            Selection selection) {
   kernels::Question question;
   question.op = op;
-  return candidates(kFive, question, variant, selection)
+  return candidates(kSix, question, variant, selection)
       .value_or(std::vector<const kernels::Kernel*>{});
 }
 
@@ -151,17 +152,21 @@ TEST(Candidates, AreDeterministicOnlyWhereThePointSaysSo) {
   EXPECT_THAT(chosen("attention", "mma_deterministic", Selection::heuristic), ElementsAre(&kE));
 }
 
+TEST(Candidates, AreALibrarysAttentionOnlyWhereThePointSaysSo) {
+  EXPECT_THAT(chosen("attention", "cudnn", Selection::heuristic), testing::ElementsAre(&kF));
+}
+
 TEST(Candidates, RefuseInWordsThatNameWhatThereIs) {
   kernels::Question question;
   question.op = "attention";
-  const auto tuned = candidates(kFive, question, "", Selection::autotuned);
+  const auto tuned = candidates(kSix, question, "", Selection::autotuned);
   ASSERT_FALSE(tuned.has_value());
   EXPECT_THAT(to_text(tuned.error()), testing::HasSubstr("nothing to tune; variants: mma, wgmma"));
-  const auto other = candidates(kFive, question, "flash", Selection::heuristic);
+  const auto other = candidates(kSix, question, "flash", Selection::heuristic);
   ASSERT_FALSE(other.has_value());
   EXPECT_THAT(to_text(other.error()), testing::HasSubstr("no variant \"flash\""));
   question.op = "fft";
-  EXPECT_THAT(to_text(candidates(kFive, question, "", Selection::heuristic).error()),
+  EXPECT_THAT(to_text(candidates(kSix, question, "", Selection::heuristic).error()),
               testing::HasSubstr("no CUDA kernel computes \"fft\""));
 }
 
