@@ -206,7 +206,8 @@ class RoutedExperts {
     // Unfused, fc2's output meets the probabilities. One expert after the other, the sum over
     // experts keeps what it adds; else the output is weighed in fp32 (torchtitan v0.2.2
     // models/moe/moe.py), and the fp32 copy is kept.
-    if (shape_.elementwise != ElementwiseKernels::fused) builder_.keep({Part::permute, "expert_outputs"}, 2.0 * states(worked_on_));
+    if (shape_.elementwise != ElementwiseKernels::fused)
+      builder_.keep({Part::permute, "expert_outputs"}, 2.0 * states(worked_on_));
     if (moe_.bias) add_output_bias();
   }
 

@@ -72,7 +72,8 @@ TEST(ShippedFrameworks, AllReadAndAreNamedLikeTheirFiles) {
 }
 
 // ZeRO paper (Rajbhandari et al. 2020, section 3.1): K = 12 bytes of Adam state beside 16-bit
-// weights; fp32 weights need no master copy; KempnerForge and plain modules in bf16 keep all of it so.
+// weights; fp32 weights need no master copy; KempnerForge and plain modules in bf16 keep all of it
+// so.
 TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
   const auto names = framework_names();
   ASSERT_TRUE(names) << to_text(names.error());
@@ -80,7 +81,8 @@ TEST(ShippedFrameworks, KeepTwelveBytesOfAdamStatePerParameter) {
     const auto traits = find_framework(name);
     ASSERT_TRUE(traits) << to_text(traits.error());
     const StateRules& states = traits->states;
-    const bool full = states.parameter_bytes == 4, pure = name == "kempnerforge" || name == "pytorch";
+    const bool full = states.parameter_bytes == 4,
+               pure = name == "kempnerforge" || name == "pytorch";
     EXPECT_EQ(states.master_bytes + states.moment_bytes, full ? 8 : pure ? 4 : 12) << name;
     EXPECT_EQ(states.parameter_bytes, name == "pytorch-cpu" ? 4 : 2) << name;
   }
