@@ -41,7 +41,7 @@ std::span<const Option> options() {
       Option{"--recompute", "search.recompute", texts,
              "none, full, full:N, core_attn, layernorm, mlp, moe_act, ... joined by +"},
       Option{"--micro-batch-group", "search.micro_batch_group", numbers,
-             "micro-batches that interleaved schedules deal to a chunk at a time"},
+             "micro-batches that interleaved schedules deal to a chunk at a time; 0 = pp"},
       Option{"--offload-optimizer", "search.offload_optimizer", numbers,
              "shares of the optimizer state in host memory, 0 to 1"},
       Option{"--offload-parameters", "search.offload_parameters", numbers,

@@ -33,12 +33,12 @@ void add_distinct(List& list, const Value& value) {
 
 /// Distinct integers in the order given.
 void read_integers(const Layers& layers, const std::string& path, std::int64_t high,
-                   std::vector<int>& out) {
+                   std::vector<int>& out, std::int64_t low = 1) {
   const auto node = layers.find(path);
   if (!node) return;
   out.clear();
   for (const Node& item : values_of(*node))
-    add_distinct(out, static_cast<int>(item.integer(1, high)));
+    add_distinct(out, static_cast<int>(item.integer(low, high)));
 }
 
 /// Distinct shares from 0 to 1.
@@ -131,7 +131,8 @@ void read_space(Layers& layers, const std::string& section, Scenario& scenario) 
   read_integers(layers, at("ep"), kMostDegree, space.ep);
   read_integers(layers, at("etp"), kMostDegree, space.etp);
   read_integers(layers, at("micro_batch"), 1'000'000, space.micro_batch);
-  read_integers(layers, at("micro_batch_group"), 1'000'000, space.micro_batch_group);
+  // 0 is what a plan says of itself that has the schedule's own group.
+  read_integers(layers, at("micro_batch_group"), 1'000'000, space.micro_batch_group, 0);
   read_shares(layers, at("offload_optimizer"), space.offload_optimizer);
   read_shares(layers, at("offload_parameters"), space.offload_parameters);
   read_shares(layers, at("offload_activations"), space.offload_activations);

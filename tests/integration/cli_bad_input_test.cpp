@@ -141,7 +141,7 @@ std::vector<BadInput> names() {
                    {{"s.yaml:2:10 cluster: ", "RTX-4090 has no typical network", "nic_bandwidth"}}),
       bad_scenario("UnknownFramework", {.rest = "framework: [torchtitan, megatron-cor]\n"},
                    {{"s.yaml:6:25 framework[1]: ", "\"megatron-cor\"", "\"megatron-core\"",
-                     "known: accelerate-fsdp, composer-fsdp, deepspeed"}}),
+                     "known: accelerate-fsdp, colossalai, composer-fsdp, deepspeed"}}),
       bad_scenario("FrameworkIsANumber", {.rest = "framework: 3\n"},
                    {{"s.yaml:6:12 framework: must be text, found the number 3"}}),
       bad_scenario("UnknownPrecision", {.rest = "precision: bf61\n"},
