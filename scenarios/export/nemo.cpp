@@ -173,8 +173,8 @@ void add_degrees(const ParallelPlan& plan, const Scenario& scenario, Section& mo
   model.add("sequence_parallel", plan.sequence_parallel);
   model.add("pipeline_model_parallel_size", plan.pp);
   model.add_or_null("virtual_pipeline_model_parallel_size", plan.vpp > 1, plan.vpp);
-  model.add_or_null("microbatch_group_size_per_vp_stage", plan.micro_batch_group > 0,
-                    plan.micro_batch_group);
+  model.add("microbatch_group_size_per_vp_stage",
+            plan.micro_batch_group > 0 ? plan.micro_batch_group : plan.pp);
   const std::string layout = megatron_layout(plan, scenario);
   model.add_or_null("pipeline_model_parallel_layout", !layout.empty(),
                     fmt::format("\"{}\"", layout));
