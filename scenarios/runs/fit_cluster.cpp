@@ -23,7 +23,8 @@ constexpr auto kFactors = static_cast<Eigen::Index>(kClusterTraits.size());
 constexpr double kStep = 0.1;  // of a factor's logarithm: wide enough to bring up hidden traffic
 constexpr int kRounds = 2;
 constexpr int kFolds = 5;
-constexpr int kPasses = kRounds * (1 + static_cast<int>(kFactors)) + 1;
+// Each round moves every factor; all but the first predict where they start, and so does the end.
+constexpr int kPasses = kRounds * (1 + static_cast<int>(kFactors));
 
 using Logs = Eigen::VectorXd;  ///< of the factors
 
@@ -47,8 +48,8 @@ struct Linearised {
 
 class ClusterFitter {
  public:
-  ClusterFitter(SharedProfile profile, const FitPasses& progress)
-      : profile_(std::move(profile)), progress_(progress) {}
+  ClusterFitter(const SharedProfile& profile, const FitPasses& progress)
+      : profile_(without_factors(profile)), progress_(progress) {}
 
   /// Takes what can be predicted; the reason else.
   Result<ClusterFit> fit(std::span<const Run> runs) {
@@ -65,12 +66,14 @@ class ClusterFitter {
                       fit.skipped.empty() ? "" : "; the first of the others: ",
                       fit.skipped.empty() ? "" : fit.skipped.front().reason));
     }
-    const Linearised first = linearise(Logs::Zero(kFactors));
+    const Linearised first = linearise(
+        Logs::Zero(kFactors), Eigen::Map<const Eigen::VectorXd>(
+                                  unfitted_.data(), static_cast<Eigen::Index>(unfitted_.size())));
     judge(first, fit);
     Linearised last = first;
     Logs logs = solve(last, {});
     for (int round = 1; round < kRounds; ++round) {
-      last = linearise(logs);
+      last = linearise(logs, predict(logs));
       logs = solve(last, {});
     }
     fit.fitted = traits_of(logs, runs_.size());
@@ -101,6 +104,7 @@ class ClusterFitter {
         if (!scored) return fail(scored.error());
         if (scored->prediction) {
           runs_.push_back(&run);
+          unfitted_.push_back(error_of(*scored->prediction, run));
         } else {
           skip(scored->refusal);
         }
@@ -120,6 +124,18 @@ class ClusterFitter {
     return known.size();
   }
 
+  /// A profile whose cluster was fitted before is fitted anew, not on top.
+  static SharedProfile without_factors(const SharedProfile& profile) {
+    if (!profile->cluster.any()) return profile;
+    auto plain = std::make_shared<CalibrationProfile>(*profile);
+    plain->cluster = {};
+    return plain;
+  }
+
+  static double error_of(const RunPrediction& predicted, const Run& run) {
+    return std::log(predicted.step_time_s / *run.measured.step_time_s);
+  }
+
   /// One pass over the runs: log(predicted / measured).
   Eigen::VectorXd predict(const Logs& logs) {
     report_pass(passes_++);
@@ -129,14 +145,13 @@ class ClusterFitter {
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const auto scored = predict_run(*runs_[i], profile);
       FOREPLAN_ASSERT(scored && scored->prediction, "it was predicted before");
-      error[static_cast<Eigen::Index>(i)] =
-          std::log(scored->prediction->step_time_s / *runs_[i]->measured.step_time_s);
+      error[static_cast<Eigen::Index>(i)] = error_of(*scored->prediction, *runs_[i]);
     }
     return error;
   }
 
-  Linearised linearise(const Logs& at) {
-    Linearised l{at, predict(at), Eigen::MatrixXd(runs_.size(), kFactors)};
+  Linearised linearise(const Logs& at, Eigen::VectorXd error) {
+    Linearised l{at, std::move(error), Eigen::MatrixXd(runs_.size(), kFactors)};
     for (Eigen::Index k = 0; k < kFactors; ++k) {
       Logs moved = at;
       moved[k] += kStep;
@@ -204,6 +219,7 @@ class ClusterFitter {
   const FitPasses& progress_;
   int passes_ = 0;
   std::vector<const Run*> runs_;
+  std::vector<double> unfitted_;  ///< log(predicted / measured) of each with no factors
   std::vector<int> problem_;
 };
 
