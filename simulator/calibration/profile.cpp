@@ -162,7 +162,9 @@ void fit_bandwidth(CalibrationProfile& profile, std::span<const DeviceSpec> cata
       options);
 }
 
-/// Share of one GPU of the fabrics in the public tables, from the NICs that their sources state.
+/// Share of one GPU of the fabrics in the public tables, from the NICs that their sources state, or
+/// their makers: eight of 200 Gbit/s in a DGX A100, one of 400 for each GPU of CoreWeave's GB200
+/// racks and of nodes with eight MI300X or MI325X.
 std::vector<FabricRate> known_fabrics() {
   return {{"Slingshot-11", BytesPerSecond{12.5e9}},
           {"EFA v1 4x100Gb/s per node", BytesPerSecond{6.25e9}},
@@ -173,7 +175,11 @@ std::vector<FabricRate> known_fabrics() {
           {"NDR400 IB (inferred ~49 GB/s per GPU)", BytesPerSecond{50e9}},
           {"NDR400 IB with SHARP", BytesPerSecond{50e9}},
           {"Pollara 400 (8x400Gb/s)", BytesPerSecond{50e9}},
-          {"unknown (~13 GB/s per GPU seen)", BytesPerSecond{13e9}}};
+          {"unknown (~13 GB/s per GPU seen)", BytesPerSecond{13e9}},
+          {"unknown (Sophia DGX)", BytesPerSecond{25e9}},
+          {"IB between racks (rate not stated)", BytesPerSecond{50e9}},
+          {"mlx5 8 NICs (rate not stated)", BytesPerSecond{50e9}},
+          {"bnxt RoCE 8 NICs (rate not stated)", BytesPerSecond{50e9}}};
 }
 
 Result<void> fit_collectives(CalibrationProfile& profile, std::span<const DeviceSpec> catalogue,

@@ -14,6 +14,7 @@ constexpr double kSpreadPerSizeOctave = 0.05;  // beyond the measured sizes
 constexpr double kLargestSizeSpread = 0.5;
 constexpr double kBorrowedDevice = 0.15;  // same link generation
 constexpr double kOtherGeneration = 0.4;
+constexpr double kUnscaled = 16;             // octaves: more than rates ever differ by
 constexpr double kBorrowedFabric = 0.6;      // latencies of fabrics differ fourfold
 constexpr double kBorrowedPerOctave = 0.25;  // of the ratio of their rates
 constexpr double kUnknownDevice = 0.6;
@@ -206,9 +207,13 @@ const LinkRates* CollectiveModel::rates_of(std::string_view device) const {
   return found == devices_.end() ? nullptr : &*found;
 }
 
-double CollectiveModel::nic_of(std::string_view fabric, std::string_view device) const {
+const FabricRate* CollectiveModel::rate_of(std::string_view fabric) const {
   const auto found = std::ranges::find(fabrics_, fabric, &FabricRate::fabric);
-  if (found != fabrics_.end()) return found->nic.value;
+  return found == fabrics_.end() ? nullptr : &*found;
+}
+
+double CollectiveModel::nic_of(std::string_view fabric, std::string_view device) const {
+  if (const FabricRate* stated = rate_of(fabric)) return stated->nic.value;
   const LinkRates* rates = rates_of(device);
   return rates == nullptr ? 0 : rates->nic.value;
 }
@@ -242,10 +247,12 @@ CollectiveHandle CollectiveModel::borrow(const CollectiveSelector& s, Collective
     const bool same_generation =
         known && link_generation(donor->scale_up_link) == link_generation(asked->scale_up_link);
     const double octaves = std::abs(std::log2(up)) + std::abs(std::log2(nic));
+    // What a fabric of no known rate took says nothing of another one.
+    const bool scales = s.fabric.empty() || rate_of(family.fabric) != nullptr;
     const bool small_messages = family.variants.front().curves.front().smallest <= 64 * kKiB;
     const double cost = octaves + (same_generation ? 0 : 1) -
-                        (family.device == s.device ? 0.5 : 0) + (small_messages ? 0 : 1.5) -
-                        1e-4 * family.variants.front().rows;
+                        (family.device == s.device ? 0.5 : 0) + (small_messages ? 0 : 1.5) +
+                        (scales ? 0 : kUnscaled) - 1e-4 * family.variants.front().rows;
     if (cost >= best_cost) continue;
     best_cost = cost;
     best = choose_variant(family, s);

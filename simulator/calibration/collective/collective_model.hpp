@@ -230,6 +230,8 @@ class CollectiveModel {
 
  private:
   [[nodiscard]] const LinkRates* rates_of(std::string_view device) const;
+  /// What is known of a fabric; null where nobody states its rate.
+  [[nodiscard]] const FabricRate* rate_of(std::string_view fabric) const;
   [[nodiscard]] double nic_of(std::string_view fabric, std::string_view device) const;
   [[nodiscard]] CollectiveHandle find(const CollectiveSelector& selector) const;
   [[nodiscard]] const CollectiveFamily* own(const CollectiveSelector& selector,
