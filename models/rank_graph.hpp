@@ -140,9 +140,10 @@ struct SavedTensor {
 
 /// Parameters of this rank (after TP/EP/ETP), before any data-parallel sharding.
 struct RankParameters {
-  double dense = 0;       ///< elements whose gradients reduce over DP x CP
-  double expert = 0;      ///< elements whose gradients reduce over the expert-DP group
-  double fp8_cached = 0;  ///< of those, elements with an FP8 copy of the weight
+  double dense = 0;             ///< elements whose gradients reduce over DP x CP
+  double expert = 0;            ///< elements whose gradients reduce over the expert-DP group
+  double fp8_cached = 0;        ///< of those, elements with an FP8 copy of the weight
+  std::vector<double> tensors;  ///< elements of each dense tensor, in the order of forward
 };
 
 struct RankGraph {

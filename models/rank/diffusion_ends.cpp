@@ -67,6 +67,9 @@ RankGraph joined(std::vector<RankGraph> graphs) {
     whole.parameters.dense += graph.parameters.dense;
     whole.parameters.expert += graph.parameters.expert;
     whole.parameters.fp8_cached += graph.parameters.fp8_cached;
+    whole.parameters.tensors.insert(whole.parameters.tensors.end(),
+                                    graph.parameters.tensors.begin(),
+                                    graph.parameters.tensors.end());
     whole.transient = max(whole.transient, graph.transient);
   }
   for (auto graph = graphs.rbegin(); graph != graphs.rend(); ++graph) {

@@ -59,7 +59,11 @@ class GraphBuilder {
   void keep(Site site, Bytes size, bool boundary = false);
   Bytes kept() const { return kept_; }  ///< sum of all `keep` so far
 
-  void dense_parameters(double count) { graph_.parameters.dense += count; }
+  /// Parameters of `tensors` tensors of one size.
+  void dense_parameters(double count, int tensors = 1) {
+    graph_.parameters.dense += count;
+    for (int i = 0; i < tensors; ++i) graph_.parameters.tensors.push_back(count / tensors);
+  }
   void expert_parameters(double count) { graph_.parameters.expert += count; }
   /// Elements of weights whose GEMMs run in FP8; counted only where the shape's GEMMs do.
   void fp8_weights(double count);

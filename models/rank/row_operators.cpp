@@ -27,8 +27,8 @@ void add_norm(GraphBuilder& builder, const Norm& norm) {
   const double element = builder.sizes().element();
   const double tensor = element * area(shape);
   const double statistics = (layer_norm ? 2.0 : 1.0) * kFp32 * static_cast<double>(norm.rows);
-  const double weights =
-      static_cast<double>(norm.weights * (int{norm.weight} + int{norm.bias}) * norm.cols);
+  const int tensors = norm.weights * (int{norm.weight} + int{norm.bias});
+  const auto weights = static_cast<double>(tensors * norm.cols);
   const auto vectors = static_cast<double>(2 * norm.modulated_samples * norm.cols);
   builder.rows(kind, Pass::forward, norm.site, shape,
                {.read = tensor + element * (weights + vectors), .written = tensor + statistics});
@@ -36,7 +36,7 @@ void add_norm(GraphBuilder& builder, const Norm& norm) {
                {.read = 2 * tensor + element * (weights + vectors) + statistics,
                 .written = tensor + kFp32 * (weights + vectors)});
   builder.end_node();
-  builder.dense_parameters(weights);
+  builder.dense_parameters(weights, tensors);
   builder.keep({norm.site.part, "norm_statistics"}, Bytes{statistics});
   if (!layer_norm && builder.shape().elementwise == ElementwiseKernels::operators)
     builder.keep({norm.site.part, "norm_fp32_input"}, Bytes{kFp32 * area(shape)});

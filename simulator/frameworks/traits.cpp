@@ -139,6 +139,11 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
     traits.overlap_ep_interleaved = overlap->boolean();
   if (const auto gather = read.optional_value("parameter_gather"))
     traits.gathers_by_broadcast = gather->one_of({"all_gather", "broadcasts"}) == 1;
+  if (const auto smallest = read.optional_value("gathers_tensors_from")) {
+    traits.tensor_gathers = {smallest->number(1, 1e9), read.number("reuse_distance", 0, 1e15)};
+  }
+  if (const auto reduction = read.optional_value("gradient_reduction"))
+    traits.reduces_whole_gradients = reduction->one_of({"reduce_scatter", "all_reduce"}) == 1;
   if (const auto grouped = read.optional_value("grouped_gemm"))
     traits.experts_one_by_one = grouped->one_of({"one_kernel", "expert_by_expert"}) == 1;
   if (const auto dispatcher = read.optional_value("token_dispatcher"))
@@ -157,6 +162,8 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
   };
   traits.zeroes_gradients = set("zeroes_gradients");
   traits.scales_gradients = set("scales_gradients");
+  if (const auto update = read.optional_value("update_bytes"))
+    traits.update_bytes = update->number(1, 1000);
   traits.hidden_cost_fraction = read.number("hidden_cost_fraction", 0, 1);
   const auto validates = read.optional_value("post_validates_optimizer");
   traits.post_validates_optimizer = validates && validates->boolean();
@@ -232,6 +239,9 @@ void check_keys(const Node& root) {
              "splits_experts_unasked",
              "overlap_ep_interleaved",
              "parameter_gather",
+             "gathers_tensors_from",
+             "reuse_distance",
+             "gradient_reduction",
              "grouped_gemm",
              "token_dispatcher",
              "fused_expert_precisions",
@@ -242,6 +252,7 @@ void check_keys(const Node& root) {
              "scatter_gather_transfers",
              "zeroes_gradients",
              "scales_gradients",
+             "update_bytes",
              "post_validates_optimizer",
              "hidden_cost_fraction",
              "offload_optimizer",

@@ -26,6 +26,18 @@ enum class ReplicaReduction : std::uint8_t {
   own_stream,  ///< it runs beside the next unit's gather and reduce-scatter
 };
 
+/// ZeRO-3 that gathers parameter tensors by themselves, each into a list of as many views as there
+/// are ranks, which the host makes and copies one by one, while the device waits.
+struct TensorGathers {
+  /// Tensors with fewer elements stay whole on every rank and are gathered once, after the update;
+  /// 0 = units are gathered whole.
+  double smallest = 0;
+  /// After the forward that backward repeats, a tensor is given back and gathered again where as
+  /// many elements are used before its backward.
+  double reuse_distance = 0;
+  [[nodiscard]] bool any() const { return smallest > 0; }
+};
+
 /// Traits of one framework release. Every value stands in `simulator/frameworks/<name>.yaml` with
 /// its source.
 struct FrameworkTraits {
@@ -82,6 +94,9 @@ struct FrameworkTraits {
   /// Each rank sends its updated share to the others by a broadcast of its own, one after the
   /// other, instead of all taking part in one gather.
   bool gathers_by_broadcast = false;
+  TensorGathers tensor_gathers;
+  /// ZeRO-2 and 3 add up whole gradients on every rank, who then keeps its share.
+  bool reduces_whole_gradients = false;
   /// Gradients of units sharded by ZeRO-2 and 3 wait unsharded until the last micro-batch instead
   /// of being reduced after each.
   bool accumulates_unsharded = false;
@@ -113,6 +128,9 @@ struct FrameworkTraits {
   bool zeroes_gradients = false;
   /// The whole gradient buffer is divided by the data-parallel ranks before it is reduced.
   bool scales_gradients = false;
+  /// Bytes that the update of one element moves, with casts of its gradient before and of the
+  /// parameter after; 0 = one fused kernel reads and writes the states once.
+  double update_bytes = 0;
   /// Share of a hidden collective's time that the compute beside it loses to contention for SMs and
   /// memory bandwidth.
   double hidden_cost_fraction = 0;

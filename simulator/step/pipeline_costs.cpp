@@ -5,6 +5,7 @@
 #include "simulator/step/stage_terms.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace foreplan::simulator {
 namespace {
@@ -73,8 +74,9 @@ class DataParallelTraffic {
   /// copies. Within a scale-up domain the former leave the network to the latter.
   [[nodiscard]] UnitTraffic unit(double dense, double expert) const {
     UnitTraffic traffic{gather_s(parameter_bytes_ * dense, parameter_bytes_ * expert),
-                        time_s(CollectiveKind::reduce_scatter, groups_.shards,
-                               gradient_bytes_ * dense, gradient_bytes_ * expert)};
+                        time_s(framework_.reduces_whole_gradients ? CollectiveKind::all_reduce
+                                                                  : CollectiveKind::reduce_scatter,
+                               groups_.shards, gradient_bytes_ * dense, gradient_bytes_ * expert)};
     if (groups_.replicas.dense.size <= 1) return traffic;
     const double across_s = across(ParallelGroup::dense_dp, groups_.replicas.dense,
                                    gradient_bytes_ * dense / groups_.shards.dense.size) +
@@ -86,7 +88,35 @@ class DataParallelTraffic {
     return traffic;
   }
 
+  /// The same of units, whose dense tensors may be gathered one by one.
+  [[nodiscard]] UnitTraffic unit(double dense, double expert,
+                                 std::initializer_list<const SingleTensors*> parts) const {
+    UnitTraffic traffic = unit(dense, expert);
+    if (!framework_.tensor_gathers.any() || groups_.shards.dense.size <= 1) return traffic;
+    traffic.gather_s = gather_s(0, parameter_bytes_ * expert);
+    for (const SingleTensors* tensors : parts) {
+      for (const double elements : tensors->gathered)
+        traffic.gather_s += gather_s(parameter_bytes_ * elements, 0);
+      for (const double elements : tensors->again)
+        traffic.again_s += gather_s(parameter_bytes_ * elements, 0);
+      traffic.host_s += list_host_s(tensors->gathered.size());
+      traffic.host_again_s += list_host_s(tensors->again.size());
+    }
+    return traffic;
+  }
+
+  /// Tensors that stay whole are copied out of one gather, rank by rank.
+  [[nodiscard]] double kept_whole_s(int tensors) const {
+    return groups_.shards.dense.size > 1 ? list_host_s(static_cast<std::size_t>(tensors)) : 0.0;
+  }
+
  private:
+  /// Lists of a view and a copy for each rank.
+  [[nodiscard]] double list_host_s(std::size_t lists) const {
+    return static_cast<double>(lists) * groups_.shards.dense.size *
+           framework_.host_time_per_kernel_s * cost_.host_factor();
+  }
+
   /// Broadcasts move what one gather moves, but each of them fills the chain of ranks anew.
   [[nodiscard]] double gather_s(double dense_bytes, double expert_bytes) const {
     double s = time_s(CollectiveKind::all_gather, groups_.shards, dense_bytes, expert_bytes);
@@ -138,8 +168,9 @@ class DataParallelTraffic {
 };
 
 /// Adam over `elements`: reads gradient, master (without one: the parameter itself) and moments,
-/// writes master, moments and parameter.
-double optimizer_s(const CostModel& cost, const StateRules& rules, double elements) {
+/// writes master, moments and parameter, or moves what the framework's own kernels move.
+double optimizer_s(const CostModel& cost, const FrameworkTraits& framework, double elements) {
+  const StateRules& rules = framework.states;
   Operator op;
   op.kind = OperatorKind::optimizer;
   op.label = "adam";
@@ -149,6 +180,8 @@ double optimizer_s(const CostModel& cost, const StateRules& rules, double elemen
   op.bytes_read = Bytes{(rules.gradient_bytes + updated + rules.moment_bytes) * elements};
   op.bytes_written =
       Bytes{(rules.master_bytes + rules.moment_bytes + rules.parameter_bytes) * elements};
+  if (framework.update_bytes > 0)
+    op.bytes_read = Bytes{framework.update_bytes * elements} - op.bytes_written;
   return cost.operator_cost(op).time_s;
 }
 
@@ -169,7 +202,7 @@ double gradient_passes_s(const CostModel& cost, const FrameworkTraits& framework
   return cost.operator_cost(op).time_s;
 }
 
-void add_unit(StageCost& stage, const UnitCost& unit, double count) {
+void add_unit(StageCost& stage, const UnitCost& unit, int count) {
   stage.forward_s += count * unit.forward_s;
   stage.backward_s += count * unit.backward_s;
   stage.weight_s += count * unit.weight_s;
@@ -179,6 +212,7 @@ void add_unit(StageCost& stage, const UnitCost& unit, double count) {
   stage.dense_parameters += count * unit.dense_parameters;
   stage.expert_parameters += count * unit.expert_parameters;
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
+  stage.kept_whole += count * unit.tensors.kept_whole;
 }
 
 /// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state
@@ -221,7 +255,6 @@ double grad_norm_s(const CostModel& cost,
 void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard,
                                std::span<const StageLayers> layout, PipelineCosts& out) const {
   const FrameworkTraits& framework = frameworks_[plan.framework];
-  const StateRules& rules = framework.states;
   const PipelineSchedule& schedule = schedule_of(plan);
   const int scale_up_size = job_.cluster->topology.scale_up_size;
   const auto groups = place_groups(plan, scale_up_size);
@@ -273,11 +306,12 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     const UnitTraffic whole = traffic.unit(dense, expert);
     stage.scatter_s = whole.scatter_s + whole.replica_s;
     stage.gather_s = whole.gather_s;
+    stage.kept_whole_s = traffic.kept_whole_s(stage.kept_whole);
     const double all = dense + expert;
     const double shard_of_all = dense / out.dense_shards + expert / out.expert_shards;
     for (const bool sharded : {false, true}) {
       const double share = sharded ? shard_of_all : all;
-      stage.optimizer_s[sharded] = optimizer_s(cost_, rules, share);
+      stage.optimizer_s[sharded] = optimizer_s(cost_, framework, share);
       stage.passes_s[sharded] =
           gradient_passes_s(cost_, framework, all, share, plan.dp * plan.cp > 1);
     }
@@ -285,10 +319,11 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   }
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {
     const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
-    out.layer_traffic[kind] = traffic.unit(unit.dense_parameters, unit.expert_parameters);
+    out.layer_traffic[kind] =
+        traffic.unit(unit.dense_parameters, unit.expert_parameters, {&unit.tensors});
   }
-  out.root_traffic =
-      traffic.unit(shard.embedding.dense_parameters + shard.head.dense_parameters, 0);
+  out.root_traffic = traffic.unit(shard.embedding.dense_parameters + shard.head.dense_parameters, 0,
+                                  {&shard.embedding.tensors, &shard.head.tensors});
 }
 
 }  // namespace foreplan::simulator

@@ -67,12 +67,15 @@ double unit_traffic_s(const PlanTerms& t, const StageLayers& layers, double reco
         unit.backward_s +
         recomputed * unit.policies[static_cast<std::size_t>(t.policy)].recompute_s;
     double each = exposed_s(gather, overlap_gather ? unit.forward_s : 0, contention);
-    const double shard_traffic = gather + per_micro_batch * traffic.scatter_s;
+    const double shard_traffic =
+        gather + (gathers ? recomputed * traffic.again_s : 0) + per_micro_batch * traffic.scatter_s;
     each += exposed_s(std::max(shard_traffic, per_micro_batch * traffic.replica_s),
                       overlap_reduce ? backward_s : 0, contention);
+    if (gathers) each += 2 * traffic.host_s + recomputed * traffic.host_again_s;
     exposed += layers.layers[kind] * each;
   }
-  if (layers.embedding && gathers) exposed += t.pipeline.root_traffic.gather_s;
+  if (layers.embedding && gathers)
+    exposed += t.pipeline.root_traffic.gather_s + t.pipeline.root_traffic.host_s;
   if (layers.embedding) {
     exposed +=
         per_micro_batch * (t.pipeline.root_traffic.scatter_s + t.pipeline.root_traffic.replica_s);
@@ -169,7 +172,7 @@ double exposed_step_traffic_s(const PlanTerms& t) {
         gather = cost.gather_s;
         break;
       case ZeroStage::gradients: gather = cost.gather_s; break;  // gradients went unit by unit
-      case ZeroStage::parameters: break;
+      case ZeroStage::parameters: gather = cost.kept_whole_s; break;
     }
     // A later stage ends its last backward before the first stage does, and starts its first
     // forward after it: that time hides its traffic.

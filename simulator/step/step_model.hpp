@@ -49,6 +49,8 @@ struct StageCost {
   double reduce_s = 0;         ///< gradients once: all_reduce for ZeRO-0
   double scatter_s = 0;        ///< gradients once: reduce_scatter, all_reduce across replicas
   double gather_s = 0;         ///< parameters once: all_gather
+  int kept_whole = 0;          ///< tensors that ZeRO-3 leaves whole
+  double kept_whole_s = 0;     ///< their gather after the update, by the host
   double optimizer_s[2] = {};  ///< update of everything / of the shard
   double passes_s[2] = {};     ///< walks over gradients before it, where all / the shard is updated
 };
@@ -56,6 +58,10 @@ struct StageCost {
 /// Collectives of FSDP / ZeRO-2 and 3 around one unit.
 struct UnitTraffic {
   double gather_s = 0, scatter_s = 0;
+  double again_s = 0;  ///< gathers between recomputation and backward
+  /// What the host takes around the gathers while the device waits: of forward or of backward, and
+  /// of those between.
+  double host_s = 0, host_again_s = 0;
   double replica_s = 0;  ///< all_reduce across replicas, where it runs beside both
 };
 

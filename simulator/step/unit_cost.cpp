@@ -279,6 +279,24 @@ PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
 
 }  // namespace
 
+SingleTensors single_tensors(std::span<const double> elements, const TensorGathers& gathers) {
+  SingleTensors tensors;
+  if (!gathers.any()) return tensors;
+  double behind = 0;
+  for (std::size_t i = elements.size(); i-- > 0;) {
+    if (elements[i] < gathers.smallest) {
+      ++tensors.kept_whole;
+      continue;
+    }
+    tensors.gathered.insert(tensors.gathered.begin(), elements[i]);
+    // What follows in forward is used there, and on the way back.
+    if (2 * behind >= gathers.reuse_distance)
+      tensors.again.insert(tensors.again.begin(), elements[i]);
+    behind += elements[i];
+  }
+  return tensors;
+}
+
 UnitCost cost_unit(const RankGraph& graph, const UnitContext& context) {
   const Costing costing(graph, context);
   UnitCost unit;
@@ -295,6 +313,7 @@ UnitCost cost_unit(const RankGraph& graph, const UnitContext& context) {
   unit.dense_parameters = graph.parameters.dense;
   unit.expert_parameters = graph.parameters.expert;
   unit.fp8_copy_bytes = graph.parameters.fp8_cached * context.narrow_weight_bytes;
+  unit.tensors = single_tensors(graph.parameters.tensors, context.framework->tensor_gathers);
   for (std::size_t i = 0; i < context.policies.size(); ++i) {
     unit.policies[i] = cost_policy(graph, costing, context.policies[i]);
   }

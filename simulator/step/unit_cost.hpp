@@ -9,6 +9,7 @@
 
 #include <array>
 #include <span>
+#include <vector>
 
 namespace foreplan::simulator {
 
@@ -24,6 +25,17 @@ struct PolicyCost {
   CostVector extra;         ///< the same by kind
 };
 
+/// Dense parameters of a unit where they are gathered tensor by tensor.
+struct SingleTensors {
+  std::vector<double> gathered;  ///< elements of each, in the order of forward
+  std::vector<double>
+      again;           ///< of those, what is gathered anew between recomputation and backward
+  int kept_whole = 0;  ///< tensors too small for that
+};
+/// The tensors of one unit, as a framework gathers them.
+[[nodiscard]] SingleTensors single_tensors(std::span<const double> elements,
+                                           const TensorGathers& gathers);
+
 struct UnitCost {
   CostVector forward, backward;  ///< nothing recomputed
   double forward_s = 0, backward_s = 0;
@@ -36,6 +48,7 @@ struct UnitCost {
   double transient_bytes = 0;
   double dense_parameters = 0, expert_parameters = 0;
   double fp8_copy_bytes = 0;  ///< quantised weights, transposes included
+  SingleTensors tensors;
 };
 
 /// Costs of the collectives and kernels around a plan's rank.

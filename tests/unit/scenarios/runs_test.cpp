@@ -242,6 +242,14 @@ TEST(Runs, RotaryPositionsTellReleasesOfAFrameworkApart) {
   };
   EXPECT_EQ(traits({.rotary = false}), "megatron-deepspeed");
   EXPECT_EQ(traits({.rotary = true}), "megatron-deepspeed-2023");
+  const auto noted = framework_of_run("Megatron-DeepSpeed", "1F1B; not stated (2023 code: likely)",
+                                      {.rotary = false}, assumptions);
+  EXPECT_EQ(noted->name, "megatron-deepspeed-2023-eager");
+  const auto of_2021 = framework_of_run("megatron-lm (2021)", "", {}, assumptions);
+  EXPECT_EQ(of_2021->name, "megatron-2021");
+  const auto sharded = framework_of_run("deepspeed zero-3 in megatron", "",
+                                        {.shards_parameters = true}, assumptions);
+  EXPECT_EQ(sharded->name, "deepspeed-2021");
 }
 
 TEST(Runs, DatesAndNotesTellReleasesOfAFrameworkApart) {

@@ -105,6 +105,11 @@ TEST_F(HybridSharding, BroadcastsFillTheChainOncePerRank) {
   expect_traffic(costs().layer_traffic[0], 1 + 32 * (28 * 3.4e-6 + 3 * 14e-6), 2, 0);
 }
 
+TEST_F(HybridSharding, GradientsThatStayWholeAreAllReduced) {
+  frameworks_[0].reduces_whole_gradients = true;
+  expect_traffic(costs().layer_traffic[0], 1, 4, 0);
+}
+
 TEST_F(HybridSharding, ShardsAcrossNodesShareTheNetworkWithReplicas) {
   plan_.dp_replicate = 2;  // 16 ranks of a copy: two nodes
   frameworks_[0].replica_reduction = ReplicaReduction::own_stream;
