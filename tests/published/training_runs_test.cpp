@@ -33,11 +33,12 @@ constexpr double kTolerance = 1.1;
 TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs.csv");
   const std::map<std::string, double> recorded = {
-      {"all", 0.102},           {"llm-foundry", 0.041},
-      {"korthikanti22", 0.028}, {"kempnerforge-mfu", 0.059},
+      {"all", 0.098},           {"llm-foundry", 0.041},
+      {"korthikanti22", 0.021}, {"kempnerforge-mfu", 0.059},
       {"simumax-b200", 0.069},  {"mlperf-v5.1", 0.098},
-      {"nemo-24.07", 0.070},    {"bloom-prequel", 0.079},
-      {"internevo", 0.055},     {"megatron-bridge-perf", 0.116}};
+      {"nemo-24.07", 0.070},    {"bloom-prequel", 0.072},
+      {"internevo", 0.046},     {"megatron-bridge-perf", 0.116},
+      {"megatron-sc21", 0.039}};
   for (const auto& [source, mape] : recorded) {
     EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
   }
@@ -55,7 +56,7 @@ TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
 TEST(TrainingRuns, OfOneNodeAndManyAreRankedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs_vtrain.csv");
   EXPECT_LE(scores.at("vtrain-single").time.mape, kTolerance * 0.075);
-  EXPECT_LE(scores.at("vtrain-multi").time.mape, kTolerance * 0.110);
+  EXPECT_LE(scores.at("vtrain-multi").time.mape, kTolerance * 0.103);
   EXPECT_GE(scores.at("vtrain-single").regret.rho, 0.9);
   EXPECT_LE(scores.at("vtrain-multi").regret.mean, 0.01);
 }
