@@ -305,10 +305,10 @@ class TorchtitanReader {
     for (const Node& item : converters->items(true)) {
       const std::string name = item.text();
       if (name == "quantize.linear.float8" || name == "float8") {
-        precision = Precision::fp8_current;
-        if (text("quantize.linear.float8.recipe_name", "tensorwise").starts_with("rowwise")) {
-          job_.notices.emplace_back("float8 rowwise scales are modelled as one scale per tensor");
-        }
+        const std::string recipe = text("quantize.linear.float8.recipe_name", "tensorwise");
+        precision = recipe == "rowwise"              ? Precision::fp8_rowwise
+                    : recipe == "rowwise_with_gw_hp" ? Precision::fp8_rowwise_gw_hp
+                                                     : Precision::fp8_current;
       } else if (name == "quantize.linear.mx" || name == "mx") {
         precision = Precision::mxfp8;
       } else if (!name.starts_with("quantize.grouped_mm.")) {

@@ -61,6 +61,9 @@ class DataParallelTraffic {
         groups_(groups),
         framework_(framework),
         parameter_bytes_(framework.states.parameter_bytes),
+        weight_bytes_(framework.gathers_narrow_weights && precision == Precision::fp8_current
+                          ? models::operand_bytes(traits(precision).gemm)
+                          : parameter_bytes_),
         gradient_bytes_(framework.reduced_bytes(precision)) {}
 
   /// Gradients once, whole on every rank.
@@ -72,7 +75,16 @@ class DataParallelTraffic {
   /// Parameters gathered and gradients scattered among the ranks of a copy, and added up across
   /// copies. Within a scale-up domain the former leave the network to the latter.
   [[nodiscard]] UnitTraffic unit(double dense, double expert) const {
-    UnitTraffic traffic{gather_s(parameter_bytes_ * dense, parameter_bytes_ * expert),
+    return unit(dense, expert, parameter_bytes_);
+  }
+  /// The same of a layer, which is linear weights but for its norms.
+  [[nodiscard]] UnitTraffic layer(double dense, double expert) const {
+    return unit(dense, expert, weight_bytes_);
+  }
+
+ private:
+  [[nodiscard]] UnitTraffic unit(double dense, double expert, double gathered_bytes) const {
+    UnitTraffic traffic{gather_s(gathered_bytes * dense, gathered_bytes * expert),
                         time_s(CollectiveKind::reduce_scatter, groups_.shards,
                                gradient_bytes_ * dense, gradient_bytes_ * expert)};
     if (groups_.replicas.dense.size <= 1) return traffic;
@@ -86,7 +98,6 @@ class DataParallelTraffic {
     return traffic;
   }
 
- private:
   /// Broadcasts move what one gather moves, but each of them fills the chain of ranks anew.
   [[nodiscard]] double gather_s(double dense_bytes, double expert_bytes) const {
     double s = time_s(CollectiveKind::all_gather, groups_.shards, dense_bytes, expert_bytes);
@@ -134,7 +145,7 @@ class DataParallelTraffic {
   const CostModel& cost_;
   const DataParallelGroups& groups_;
   const FrameworkTraits& framework_;
-  double parameter_bytes_, gradient_bytes_;  ///< of an element on the way
+  double parameter_bytes_, weight_bytes_, gradient_bytes_;  ///< of an element on the way
 };
 
 /// Adam over `elements`: reads gradient, master (without one: the parameter itself) and moments,
@@ -285,7 +296,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   }
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {
     const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
-    out.layer_traffic[kind] = traffic.unit(unit.dense_parameters, unit.expert_parameters);
+    out.layer_traffic[kind] = traffic.layer(unit.dense_parameters, unit.expert_parameters);
   }
   out.root_traffic =
       traffic.unit(shard.embedding.dense_parameters + shard.head.dense_parameters, 0);

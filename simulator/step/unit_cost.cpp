@@ -68,19 +68,31 @@ bool works_for_experts(const Operator& op) {
 }
 
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
-struct Selection {
+class Selection {
+ public:
   bool forward = true;
   const RecomputePolicy* policy = nullptr;  ///< null = the pass as it is
+  bool last_product = true;  ///< full recomputation runs the layer's last product again
+  bool regathers = false;    ///< by operator: inputs that products share are gathered again
   [[nodiscard]] double share(const Operator& op) const {
     if ((op.pass == Pass::forward) != forward) return 0;
-    if (policy == nullptr || policy->granularity == RecomputeGranularity::full) return 1;
+    if (policy == nullptr) return 1;
+    if (policy->granularity == RecomputeGranularity::full) return is_needed(op.part) ? 1 : 0;
     return models::recomputed_share(op, policy->parts);
   }
   [[nodiscard]] bool takes(const CollectiveUse& use) const {
     if ((use.pass == Pass::forward) != forward) return false;
-    return policy == nullptr || policy->granularity == RecomputeGranularity::full ||
-           contains(policy->parts, use.part);
+    if (policy == nullptr) return true;
+    if (policy->granularity == RecomputeGranularity::full) return is_needed(use.part);
+    if (regathers && (policy->parts & kEverySecondMatmul) != 0 &&
+        use.collective.group == ParallelGroup::tp &&
+        use.collective.kind == CollectiveKind::all_gather)
+      return true;
+    return contains(policy->parts, use.part);
   }
+
+ private:
+  [[nodiscard]] bool is_needed(Part part) const { return last_product || part != Part::fc2; }
 };
 
 /// Costs one graph; keeps the estimate of each operator so that overlaps can look it up.
@@ -174,7 +186,9 @@ class Costing {
   [[nodiscard]] double factor_of(const Operator& op) const {
     switch (kind_of(op)) {
       case CostKind::gemm: return context_.slowest;
-      case CostKind::attention: return context_.slowest * context_.attention_factor;
+      case CostKind::attention:
+        return context_.slowest * (op.pass == Pass::forward ? context_.attention_factor.forward
+                                                            : context_.attention_factor.backward);
       case CostKind::elementwise:
         return works_for_experts(op) ? context_.expert_traffic
                                      : context_.framework->elementwise_traffic;
@@ -259,7 +273,7 @@ double weight_operand_bytes(const RankGraph& graph) {
 }
 
 PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
-                       const RecomputePolicy& policy) {
+                       const FrameworkTraits& framework, const RecomputePolicy& policy) {
   PolicyCost cost;
   switch (policy.granularity) {
     case RecomputeGranularity::none: cost.saved_bytes = models::saved_bytes(graph, 0).value; break;
@@ -269,7 +283,9 @@ PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
     case RecomputeGranularity::full: cost.saved_bytes = graph.boundary.value; break;
   }
   if (policy.granularity != RecomputeGranularity::none) {
-    const Selection rebuilt{true, &policy};
+    Selection rebuilt{true, &policy};
+    rebuilt.last_product = framework.recomputes_last_product;
+    rebuilt.regathers = framework.keeps_gathered_input;
     cost.extra = costing.sum(rebuilt);
     cost.recompute_s = cost.extra.total_s();
     cost.tensor_flops = tensor_flops(graph, [&](const Operator& op) { return rebuilt.share(op); });
@@ -296,7 +312,7 @@ UnitCost cost_unit(const RankGraph& graph, const UnitContext& context) {
   unit.expert_parameters = graph.parameters.expert;
   unit.fp8_copy_bytes = graph.parameters.fp8_cached * context.narrow_weight_bytes;
   for (std::size_t i = 0; i < context.policies.size(); ++i) {
-    unit.policies[i] = cost_policy(graph, costing, context.policies[i]);
+    unit.policies[i] = cost_policy(graph, costing, *context.framework, context.policies[i]);
   }
   return unit;
 }

@@ -315,6 +315,34 @@ TEST_F(UnitCosting, FullPolicyKeepsTheBorderAndRepeatsTheForward) {
   EXPECT_EQ(full.tensor_flops, 100);
 }
 
+// Oracle: recomputation of a layer counted over gloo, torch 2.13: six of seven products and one of
+// two reduce-scatters run again, none whose result backward does not read.
+TEST_F(UnitCosting, FullPolicyMayEndWithTheLastTensorThatBackwardReads) {
+  models::RankGraph graph = with_collective(ParallelGroup::tp, Pass::forward);
+  const double before_s = costed(graph).policies[1].recompute_s;
+  graph.operators.push_back(kernel(OperatorKind::gemm, Pass::forward, Part::fc2, "fc2", 100));
+  graph.collectives.push_back(graph.collectives.front());
+  graph.collectives.back().part = Part::fc2;
+  EXPECT_GT(costed(graph).policies[1].recompute_s, before_s);
+  framework_.recomputes_last_product = false;
+  EXPECT_DOUBLE_EQ(costed(graph).policies[1].recompute_s, before_s);
+  EXPECT_EQ(costed(graph).policies[1].tensor_flops, 100);
+}
+
+// Oracle: the same count: products that are rebuilt find their shared input gathered again, but
+// what was scattered is kept.
+TEST_F(UnitCosting, RebuildingByOperatorGathersInputsAgainThatWereNotKept) {
+  models::RankGraph graph = small_graph();
+  Collective gather{CollectiveKind::all_gather, ParallelGroup::tp, Bytes{1}};
+  graph.collectives = {{gather, Pass::forward, Part::qkv, {}, Pass::forward}};
+  gather.kind = CollectiveKind::reduce_scatter;
+  graph.collectives.push_back({gather, Pass::forward, Part::fc2, {}, Pass::forward});
+  policies_[2] = {RecomputeGranularity::selective, kEverySecondMatmul};
+  EXPECT_EQ(costed(graph).policies[2].extra[CostKind::tp], 0);
+  framework_.keeps_gathered_input = true;
+  EXPECT_DOUBLE_EQ(costed(graph).policies[2].extra[CostKind::tp], 4e-4);
+}
+
 TEST_F(UnitCosting, SelectivePolicyRepeatsItsPartsAndDropsTheirTensors) {
   const PolicyCost selective = costed(small_graph()).policies[2];
   EXPECT_EQ(selective.saved_bytes, 1300);
