@@ -116,7 +116,7 @@ double query_share(const RankGraph& graph) {
 double kept_share(const RankGraph& graph, const SavedTensor& tensor, bool all_products) {
   if (tensor.label == "qkv") return all_products ? 0 : (1 + query_share(graph)) / 2;
   if (tensor.label == "fc1_output") return all_products ? 0 : 0.5;
-  if (tensor.label == "ffn_input") return 0;
+  if (tensor.label == "ffn_input" || tensor.label == "gathered_input") return 0;
   return 1;
 }
 
@@ -134,7 +134,9 @@ double recomputed_share(const Operator& op, PartSet recomputed) {
   const bool all = (recomputed & kEveryMatmul) != 0;
   if (op.part == Part::attention_output) return 1;
   if (op.part == Part::fc1) return all ? 1 : 0.5;
-  return op.part == Part::qkv ? (all ? 1 : 1.0 / 3) : 0;
+  if (op.part != Part::qkv) return 0;
+  if (all || op.label == kKeyProjection) return 1;
+  return op.label == "qkv" ? 1.0 / 3 : 0;
 }
 
 Bytes saved_bytes(const RankGraph& graph, PartSet recomputed) {

@@ -27,7 +27,14 @@ enum class ElementwiseKernels : std::uint8_t {
 /// How context parallelism moves K and V. `ring`: c-1 exchanges of one KV block beside the
 /// attention steps (zig-zag, balanced); `all_gather`: K and V gathered before; `ulysses`: heads
 /// exchanged for sequence by all-to-all.
-enum class ContextParallelKind : std::uint8_t { ring, all_gather, ulysses };
+enum class ContextParallelKind : std::uint8_t {
+  ring,        ///< KV blocks go round beside the attention steps (TransformerEngine)
+  all_gather,  ///< keys and values are gathered first
+  ulysses,     ///< heads are exchanged for tokens
+  /// PyTorch's context_parallel: keys and values are gathered once, partial results are merged and
+  /// gradients summed in fp32 by kernels of their own, gradients of keys and values go round.
+  torch_ring,
+};
 
 enum class LossKernel : std::uint8_t {
   unfused,     ///< Megatron-LM: fp32 copy of the vocabulary-parallel logits, softmax kept in fp32
@@ -45,7 +52,9 @@ enum class GemmPrecision : std::uint8_t {
   fp8_current,
   fp8_block,
   mxfp8,
-  nvfp4
+  nvfp4,
+  fp8_rowwise,        ///< torchao: a scale per row of each product's operands
+  fp8_rowwise_gw_hp,  ///< the same, but weight gradients in 16 bits
 };
 /// Operands are cast to a narrow type before every GEMM.
 constexpr bool is_fp8(GemmPrecision p) { return p != GemmPrecision::native; }
@@ -60,12 +69,19 @@ constexpr double operand_bytes(GemmPrecision p) {
   switch (p) {
     case GemmPrecision::native: return 0;
     case GemmPrecision::fp8_delayed:
-    case GemmPrecision::fp8_current: return 1;
+    case GemmPrecision::fp8_current:
+    case GemmPrecision::fp8_rowwise:
+    case GemmPrecision::fp8_rowwise_gw_hp: return 1;
     case GemmPrecision::fp8_block: return 1 + 4.0 / 128;
     case GemmPrecision::mxfp8: return 1 + 1.0 / 32;
     case GemmPrecision::nvfp4: return 0.5 + 1.0 / 16;
   }
   return 0;
+}
+
+/// torchao's recipes with a scale for each row or column along the summed dimension.
+constexpr bool is_rowwise(GemmPrecision p) {
+  return p == GemmPrecision::fp8_rowwise || p == GemmPrecision::fp8_rowwise_gw_hp;
 }
 
 /// Where the weight gradients of a micro-batch go.
@@ -108,6 +124,14 @@ struct RankShape {
   double attention_dropout = 0;
   double expert_imbalance = 1.0;  ///< tokens at this rank's experts over the mean
   TokenDispatcher dispatcher = TokenDispatcher::by_expert;
+  /// q, k and v, and both inputs of a gated activation, come from GEMMs of their own.
+  bool separate_projections = false;
+  /// Weight gradients read the input as forward gathered it; else it is gathered again.
+  bool keeps_gathered = false;
+  /// Each of the separate projections reduces its gradient of the shared input by itself.
+  bool reduces_each_projection = false;
+  /// FP8 weights arrive quantised: sharded data parallelism gathers them so.
+  bool gathers_narrow_weights = false;
   /// Grouped GEMMs add the experts' biases, apply their activation and cast what they write.
   bool fuses_experts = false;
   std::int64_t vocabulary = 0;   ///< padded
@@ -174,6 +198,10 @@ struct RankGraph {
 /// the recomputation has no name for them.
 inline constexpr PartSet kEveryMatmul = PartSet{1} << 30;
 static_assert(kPartCount < 30);
+
+/// The product of the keys where q, k and v have products of their own: the only one of the three
+/// that selective recomputation by operator runs again.
+inline constexpr std::string_view kKeyProjection = "k_projection";
 
 /// Share of this forward operator that is executed again when `recomputed` is rebuilt in backward:
 /// 0 or 1, and between where every second product of a fused one is.

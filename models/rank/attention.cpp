@@ -37,12 +37,16 @@ void add_norm_across_heads(GraphBuilder& builder, const AttentionSpec& attention
 
 void add_qkv(GraphBuilder& builder, const AttentionSpec& attention, Site site, Rows rows) {
   const ProjectedHeads heads = projected_heads(attention, builder.shape());
-  add_linear(builder, {.site = site,
-                       .inputs = builder.sizes().hidden(),
-                       .outputs = (heads.q + heads.kv) * heads.dim_qk + heads.kv * heads.dim_v,
-                       .split = Split::column,
-                       .bias = attention.qkv_bias,
-                       .rows = rows});
+  const std::int64_t q = heads.q * heads.dim_qk, k = heads.kv * heads.dim_qk,
+                     v = heads.kv * heads.dim_v;
+  add_linear(builder,
+             {.site = site,
+              .inputs = builder.sizes().hidden(),
+              .outputs = q + k + v,
+              .split = Split::column,
+              .bias = attention.qkv_bias,
+              .rows = rows,
+              .projections = {{{"q_projection", q}, {kKeyProjection, k}, {"v_projection", v}}}});
   if (attention.qk_norm) add_qk_norms(builder, attention, rows.all, rows.all);
 }
 

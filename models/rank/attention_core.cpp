@@ -5,6 +5,7 @@
 namespace foreplan::models {
 namespace {
 
+constexpr double kFp32 = 4;
 constexpr std::string_view kFusedLabel = "core_attention";
 constexpr std::string_view kCrossLabel = "cross_attention";
 constexpr std::string_view kScoresLabel = "attention_scores";
@@ -70,7 +71,8 @@ class AttentionCore {
     if (exchanges() && shape_.context_parallel == ContextParallelKind::ring) {
       alive += 4.0 * key_value_bytes(heads_.kv);
     }
-    if (exchanges() && shape_.context_parallel == ContextParallelKind::all_gather) {
+    if (exchanges() && (shape_.context_parallel == ContextParallelKind::all_gather ||
+                        shape_.context_parallel == ContextParallelKind::torch_ring)) {
       alive += 2.0 * shape_.cp * key_value_bytes(heads_.kv);
     }
     return alive;
@@ -203,6 +205,7 @@ class AttentionCore {
     switch (shape_.context_parallel) {
       case ContextParallelKind::ring: return ring();
       case ContextParallelKind::all_gather: return gather();
+      case ContextParallelKind::torch_ring: return torch_ring();
       case ContextParallelKind::ulysses: return all_to_all();
     }
   }
@@ -229,6 +232,47 @@ class AttentionCore {
     builder_.exposed(Pass::dgrad, Part::core_attention, over_cp(CollectiveKind::all_gather, all));
     builder_.exposed(Pass::dgrad, Part::core_attention,
                      over_cp(CollectiveKind::reduce_scatter, all));
+  }
+
+  /// PyTorch's context_parallel (torch 2.6 distributed/tensor/experimental/_attention.py,
+  /// _templated_ring_attention and its backward) on keys and values repeated for every query head
+  /// (torchtitan 9dec370 models/llama/model.py, repeat_kv). One gather of keys and values; what a
+  /// step says of the context is cast to fp32 and merged; backward sums dQ in fp32 and passes fp32
+  /// dK and dV on after every step. Steps stand on the rank whose every step has all queries.
+  void torch_ring() {
+    const double steps = shape_.cp, later = shape_.cp - 1;
+    const Bytes block = key_value_bytes(heads_.q);
+    builder_.exposed(Pass::forward, Part::core_attention,
+                     over_cp(CollectiveKind::all_gather, steps * block));
+    builder_.exposed(Pass::dgrad, Part::core_attention,
+                     over_cp(CollectiveKind::all_gather, steps * block));
+    builder_.exposed(Pass::dgrad, Part::core_attention,
+                     over_cp(CollectiveKind::send_recv, kFp32 / sizes_.element() * block),
+                     shape_.cp);
+    const bool compiled = shape_.elementwise == ElementwiseKernels::fused;
+    const double e = sizes_.element();
+    // Before every exchange keys and values are laid side by side, also where they were gathered.
+    const Traffic beside{.read = 2 * e, .written = 2 * e};
+    // First the context becomes fp32, at last 16 bits again; compiled, a merge is one kernel, else
+    // cast, difference, product and difference.
+    const Traffic merge = compiled ? Traffic{.read = e + kFp32, .written = kFp32}
+                                   : Traffic{.read = e + 5 * kFp32, .written = 4 * kFp32};
+    ring_kernels(Pass::forward, "merge_contexts",
+                 {.read = e + kFp32 + later * (merge.read + beside.read),
+                  .written = kFp32 + e + later * (merge.written + beside.written)});
+    // Three sums, of which dK and dV are laid side by side to be sent; zeros first, casts at last.
+    const double sums = compiled ? 3 : 5;
+    ring_kernels(Pass::dgrad, "sum_gradients",
+                 {.read = 3 * kFp32 + steps * (3 * e + sums * kFp32) + later * beside.read,
+                  .written = 3 * kFp32 + 3 * e + steps * sums * kFp32 + later * beside.written});
+  }
+
+  /// Kernels over this rank's queries, keys or values, one size; `bytes` of an element.
+  void ring_kernels(Pass pass, std::string_view label, Traffic bytes) {
+    const std::int64_t rows = sizes_.tokens(), cols = heads_.q * heads_.dim_v;
+    const double elements = static_cast<double>(rows) * static_cast<double>(cols);
+    builder_.rows(OperatorKind::add, pass, core(label), {.rows = rows, .cols = cols},
+                  {.read = elements * bytes.read, .written = elements * bytes.written});
   }
 
   /// q, k, v and the context forward; gradients of the same four backward.

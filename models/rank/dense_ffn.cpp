@@ -24,6 +24,12 @@ void note_moments(GraphBuilder& builder, Rows rows, Bytes wide, Bytes activation
   builder.moment(grad + whole + gathered - activation_kept);
 }
 
+/// Both inputs of a gated activation.
+std::array<Product, 3> gate_and_up(const Mlp& mlp, int inputs, std::int64_t width) {
+  if (inputs < 2) return {};
+  return {{{mlp.fc1.label, width}, {mlp.fc1.label, width}, {}}};
+}
+
 }  // namespace
 
 void add_mlp(GraphBuilder& builder, const Mlp& mlp) {
@@ -40,7 +46,8 @@ void add_mlp(GraphBuilder& builder, const Mlp& mlp) {
                        .outputs = inputs * width,
                        .split = Split::column,
                        .bias = mlp.bias,
-                       .rows = rows});
+                       .rows = rows,
+                       .projections = gate_and_up(mlp, inputs, width)});
   add_activation(builder, mlp.activation, mlp.kind, rows.all, width);
   keep_activation(builder, {mlp.fc1.part, "fc1_output"}, {mlp.activation.part, "activation_output"},
                   mlp.kind, tokens, static_cast<double>(width));

@@ -3,12 +3,21 @@
 
 #include "models/rank/graph_builder.hpp"
 
+#include <array>
+#include <string_view>
+
 namespace foreplan::models {
 
 /// How TP splits the weight. `column`: outputs split, input gathered (SP) or replicated. `row`:
 /// inputs split, partial outputs summed. `replicated`: every rank holds it whole and works on its
 /// T' tokens.
 enum class Split : std::uint8_t { column, row, replicated };
+
+/// One GEMM of a layer whose projections are separate.
+struct Product {
+  std::string_view label;
+  std::int64_t outputs = 0;  ///< of this rank
+};
 
 struct Linear {
   Site site;
@@ -21,6 +30,8 @@ struct Linear {
   bool fp32_output = false;    ///< the router
   Rows rows{};                 ///< that it works on; none = the tokens of the layer
   bool input_gradient = true;  ///< false: the input is data
+  /// What the layer is made of where projections are separate; unused ones have no outputs.
+  std::array<Product, 3> projections{};
 };
 
 /// The kernel that adds a weight's gradient [rows x cols] to the gradient buffer, where wgrad GEMMs
@@ -39,7 +50,11 @@ void add_gradient_accumulation(GraphBuilder& builder, Part part, std::int64_t ro
 ///   row, SP        forward reduce-scatter; backward all-gather of the output's gradient, exposed
 ///   column, no SP  backward all-reduce of the input's gradient behind wgrad
 ///   row, no SP     forward all-reduce
-/// What is gathered into an FP8 GEMM moves quantised; reductions move activations as they are.
+/// What is gathered into an FP8 GEMM moves quantised, but for scales by row, which are taken after
+/// the gather; reductions move activations as they are.
+/// Casts of weights and by row are torchao's (pytorch/ao 0598012
+/// torchao/testing/training/roofline_utils.py, get_tensor_memory_traffic_ovhd_s; float8_ops.py:
+/// products with precise accumulation apply the rows' scales in a kernel of their own).
 void add_linear(GraphBuilder& builder, const Linear& linear);
 
 /// Cast of a `rows` x `cols` tensor to FP8 for a GEMM: reads it once (twice with current scaling,

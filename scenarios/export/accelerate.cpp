@@ -34,6 +34,8 @@ void refuse(const ParallelPlan& plan, Refusals& refusals) {
     case Precision::fp8_block:
     case Precision::mxfp8:
     case Precision::nvfp4:
+    case Precision::fp8_rowwise:
+    case Precision::fp8_rowwise_gw_hp:
       refusals.lacks(true, "precision",
                      fmt::format("{}; it has bf16, fp16, fp32, fp8 (TransformerEngine) and "
                                  "fp8_current (torchao)",

@@ -163,7 +163,8 @@ std::string_view context_exchange(models::ContextParallelKind kind) {
   switch (kind) {
     case models::ContextParallelKind::ring: return "p2p";
     case models::ContextParallelKind::ulysses: return "a2a";
-    case models::ContextParallelKind::all_gather: return "all_gather";
+    case models::ContextParallelKind::all_gather:
+    case models::ContextParallelKind::torch_ring: return "all_gather";
   }
   return "p2p";
 }
@@ -210,7 +211,9 @@ NarrowTypes narrow_types(Precision precision) {
     case Precision::fp32:
     case Precision::fp16:
     case Precision::bf16:
-    case Precision::nvfp4: return {};
+    case Precision::nvfp4:
+    case Precision::fp8_rowwise:
+    case Precision::fp8_rowwise_gw_hp: return {};
     case Precision::fp8: return {"hybrid", "delayed", true, 0};
     case Precision::fp8_current: return {"hybrid", "tensorwise", true, 1};
     case Precision::fp8_block: return {"hybrid", "blockwise", false, 0};

@@ -87,6 +87,8 @@ class TorchtitanWriter {
     switch (plan_.precision) {
       case Precision::bf16:
       case Precision::fp32: return;
+      case Precision::fp8_rowwise:
+      case Precision::fp8_rowwise_gw_hp:
       case Precision::fp8_current:
         if (plan_.tp > 1 && model.name == "deepseek_v3") {
           refusals_.add("precision",
@@ -96,6 +98,11 @@ class TorchtitanWriter {
         add("model", "converters",
             std::string(experts ? "[\"quantize.linear.float8\", \"quantize.grouped_mm.float8\"]"
                                 : "[\"quantize.linear.float8\"]"));
+        if (plan_.precision != Precision::fp8_current) {
+          add("quantize.linear.float8", "recipe_name",
+              std::string(plan_.precision == Precision::fp8_rowwise ? "\"rowwise\""
+                                                                    : "\"rowwise_with_gw_hp\""));
+        }
         return;
       case Precision::mxfp8:
         add("model", "converters",

@@ -305,10 +305,12 @@ class TorchtitanReader {
     for (const Node& item : converters->items(true)) {
       const std::string name = item.text();
       if (name == "quantize.linear.float8" || name == "float8") {
-        precision = Precision::fp8_current;
-        if (text("quantize.linear.float8.recipe_name", "tensorwise").starts_with("rowwise")) {
-          job_.notices.emplace_back("float8 rowwise scales are modelled as one scale per tensor");
-        }
+        const std::string recipe = text("quantize.linear.float8.recipe_name", "tensorwise");
+        precision = recipe == "rowwise"              ? Precision::fp8_rowwise
+                    : recipe == "rowwise_with_gw_hp" ? Precision::fp8_rowwise_gw_hp
+                                                     : Precision::fp8_current;
+        job_.framework.gathers_narrow_weights =
+            flag_setting(root_, "quantize.linear.float8.enable_fsdp_float8_all_gather", false);
       } else if (name == "quantize.linear.mx" || name == "mx") {
         precision = Precision::mxfp8;
       } else if (!name.starts_with("quantize.grouped_mm.")) {
@@ -337,6 +339,8 @@ class TorchtitanReader {
     traits.deterministic = flag_setting(root_, "debug.deterministic", false);
     traits.gathers_logits = flag_setting(root_, "parallelism.disable_loss_parallel", false);
     const std::string rotate = text("parallelism.context_parallel_rotate_method", "allgather");
+    if (flag_setting(root_, "parallelism.enable_async_tensor_parallel", false))
+      traits.overlap_tp_backward = true;
     if (rotate == "alltoall") traits.context_parallel = models::ContextParallelKind::ring;
     read_compile();
     const std::string optimizer = text("optimizer.name", "AdamW");

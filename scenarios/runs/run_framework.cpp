@@ -159,7 +159,10 @@ tl::expected<Precision, std::string> precision_of_run(std::string_view text) {
   if (has(t, "mxfp8")) return Precision::mxfp8;
   if (has(t, "fp8") || has(t, "float8")) {
     if (has(t, "block") || has(t, "sub")) return Precision::fp8_block;
-    if (has(t, "-cs") || has(t, "current") || has(t, "tensorwise") || has(t, "rowwise")) {
+    if (has(t, "rowwise"))
+      return has(t, "gw-hp") || has(t, "gw_hp") ? Precision::fp8_rowwise_gw_hp
+                                                : Precision::fp8_rowwise;
+    if (has(t, "-cs") || has(t, "current") || has(t, "tensorwise")) {
       return Precision::fp8_current;
     }
     return Precision::fp8;
@@ -204,7 +207,12 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
   if (has(notes, "fused ce")) traits.loss = models::LossKernel::fused;
   if (has(notes, "no gradient-accumulation fusion"))
     traits.gradient_sink = models::GradientSink::own_kernel;
-  if (has(notes, "torch.compile")) traits.compile_blocks();
+  if (has(notes, "no torch.compile")) {
+    traits.elementwise = models::ElementwiseKernels::modules;
+  } else if (has(notes, "torch.compile")) {
+    traits.compile_blocks();
+  }
+  if (has(notes, "float8 all-gather")) traits.gathers_narrow_weights = true;
   if (has(notes, "asynctp")) traits.overlap_tp_backward = true;
   if (has(states, "no fp32 master")) {
     traits.states.master_bytes = 0;

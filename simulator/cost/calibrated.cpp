@@ -157,7 +157,8 @@ class CalibratedCost final : public CostModel {
 
   [[nodiscard]] std::string name() const override { return profile_.name; }
 
-  [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
+  [[nodiscard]] ConditionTable::PassFactors attention_factor(
+      AttentionGeneration generation) const override {
     return fallback_->attention_factor(generation);
   }
   [[nodiscard]] double slowest_of(int devices) const override {

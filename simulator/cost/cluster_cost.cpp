@@ -20,7 +20,8 @@ class ClusterCost final : public CostModel {
       body["cluster"][std::string(info.name)] = traits_[info.trait];
     return body.dump();
   }
-  [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
+  [[nodiscard]] ConditionTable::PassFactors attention_factor(
+      AttentionGeneration generation) const override {
     return costs_->attention_factor(generation);
   }
   [[nodiscard]] double slowest_of(int devices) const override {

@@ -27,6 +27,23 @@ double factor_of(const std::optional<Node>& table, std::string_view architecture
   return factor;
 }
 
+/// `{forward, backward, source}` at `architecture`: see `ConditionTable::attention`.
+ConditionTable::PassFactors pass_factors_of(const std::optional<Node>& table,
+                                            std::string_view architecture) {
+  ConditionTable::PassFactors factors;
+  if (!table) return factors;
+  for (const std::string& key : table->keys()) {
+    const Node entry = table->required(key);
+    entry.only({"forward", "backward", "source"});
+    if (entry.required("source").text().empty()) entry.error("a factor needs a source");
+    const ConditionTable::PassFactors read{
+        entry.required("forward").number(1 / kMostFactor, kMostFactor),
+        entry.required("backward").number(1 / kMostFactor, kMostFactor)};
+    if (key == architecture) factors = read;
+  }
+  return factors;
+}
+
 /// `{value, power, source}` at `architecture`: see `ConditionTable::sustained_gemm`.
 void read_sustained(const Node& table, std::string_view architecture, ConditionTable& conditions) {
   for (const std::string& key : table.keys()) {
@@ -81,8 +98,8 @@ Result<ConditionTable> condition_table(std::string_view architecture) {
   table.precise_accumulation = factor_of(file.required("precise_accumulation"), architecture);
   const Node generations = file.required("attention");
   generations.only({"flash2", "triton"});
-  table.flash2 = factor_of(generations.find("flash2"), architecture);
-  table.triton = factor_of(generations.find("triton"), architecture);
+  table.flash2 = pass_factors_of(generations.find("flash2"), architecture);
+  table.triton = pass_factors_of(generations.find("triton"), architecture);
   if (!document->ok()) return fail(document->errors());
   return table;
 }

@@ -21,7 +21,10 @@ struct ConditionTable {
   /// FP8 GEMMs of backward passes, which trainers run with accumulators in full precision, over
   /// those of forward passes.
   double precise_accumulation = 1;
-  double flash2 = 1, triton = 1;
+  struct PassFactors {
+    double forward = 1, backward = 1;
+  };
+  PassFactors flash2, triton;  ///< of older attention kernels over the measured ones
   /// Standard deviation of the speed of compute-bound kernels between parts of one kind.
   double device_spread = 0;
 
@@ -31,13 +34,13 @@ struct ConditionTable {
   /// `sustained_gemm` of the same chip under another power limit; a part whose limit is not known
   /// (0) is taken for the one that it was read from.
   [[nodiscard]] double sustained_gemm_at(double power_w) const;
-  [[nodiscard]] double attention(AttentionGeneration generation) const {
+  [[nodiscard]] PassFactors attention(AttentionGeneration generation) const {
     switch (generation) {
       case AttentionGeneration::current: break;
       case AttentionGeneration::flash2: return flash2;
       case AttentionGeneration::triton: return triton;
     }
-    return 1;
+    return {};
   }
 };
 

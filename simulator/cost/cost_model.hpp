@@ -26,7 +26,9 @@ class CostModel {
   /// All parameters as JSON, so that a stored run can be traced to what it was computed with.
   [[nodiscard]] virtual std::string body_json() const = 0;
   /// Time of such attention kernels over the ones that the costs stand for.
-  [[nodiscard]] virtual double attention_factor(AttentionGeneration) const { return 1; }
+  [[nodiscard]] virtual ConditionTable::PassFactors attention_factor(AttentionGeneration) const {
+    return {};
+  }
   /// Time of compute-bound kernels on the slowest of so many devices over the mean.
   [[nodiscard]] virtual double slowest_of(int /*devices*/) const { return 1; }
   /// CPU time per kernel over the framework's own.

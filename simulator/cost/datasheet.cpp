@@ -62,7 +62,8 @@ class DatasheetCost final : public CostModel {
     return fmt::format("datasheet:{}", cluster_.device.name);
   }
 
-  [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
+  [[nodiscard]] ConditionTable::PassFactors attention_factor(
+      AttentionGeneration generation) const override {
     return efficiencies_.conditions.attention(generation);
   }
   [[nodiscard]] double slowest_of(int devices) const override {

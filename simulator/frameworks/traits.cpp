@@ -32,6 +32,17 @@ RecomputePolicy recompute_of(const Node& node) {
   return {};
 }
 
+void read_projections(const TraitReader& read, FrameworkTraits& traits) {
+  const auto flag = [&](std::string_view key, bool unstated) {
+    const auto node = read.optional_value(key);
+    return node ? node->boolean() : unstated;
+  };
+  traits.separate_projections = flag("separate_projections", false);
+  traits.keeps_gathered_input = flag("keeps_gathered_input", false);
+  traits.reduces_each_projection = flag("reduces_each_projection", false);
+  traits.recomputes_last_product = flag("recomputes_last_product", true);
+}
+
 void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.attention =
       static_cast<models::AttentionKernel>(read.value("attention").one_of({"fused", "unfused"}));
@@ -49,10 +60,11 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.shard_is_master = read.flag("shard_is_master");
   traits.reshards_root = read.flag("reshards_root");
   traits.context_parallel = static_cast<models::ContextParallelKind>(
-      read.value("context_parallel_kind").one_of({"ring", "all_gather", "ulysses"}));
+      read.value("context_parallel_kind").one_of({"ring", "all_gather", "ulysses", "torch_ring"}));
   traits.vocabulary_multiple =
       static_cast<int>(read.value("vocabulary_multiple").integer(1, 65536));
   traits.keeps_narrow_operands = read.flag("keeps_narrow_operands");
+  read_projections(read, traits);
   traits.dropout = read.number("dropout", 0, 0.9);
   traits.unstated_recompute = recompute_of(read.value("unstated_recompute"));
   if (const auto unfused = read.optional_value("unstated_recompute_unfused"))
@@ -184,6 +196,10 @@ void check_keys(const Node& root) {
              "loss",
              "gathers_logits",
              "keeps_narrow_operands",
+             "separate_projections",
+             "keeps_gathered_input",
+             "reduces_each_projection",
+             "recomputes_last_product",
              "dropout",
              "unstated_recompute",
              "unlisted_products",
@@ -388,6 +404,11 @@ bool heads_split(const models::ModelSpec& model, const ParallelPlan& plan) {
   return true;
 }
 
+/// FP8 scaled by row on linear layers that are not torchao's, which cast their operands per use.
+bool scales_rows_elsewhere(const FrameworkTraits& framework, const ParallelPlan& plan) {
+  return models::is_rowwise(traits(plan.precision).gemm) && framework.keeps_narrow_operands;
+}
+
 }  // namespace
 
 bool recomputes(const FrameworkTraits& traits, const RecomputePolicy& policy) {
@@ -410,6 +431,7 @@ bool refuses(const FrameworkTraits& traits, const ParallelPlan& plan,
       !heads_split(model, plan)) {
     return true;
   }
+  if (scales_rows_elsewhere(traits, plan)) return true;
   if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) return true;
   if (plan.dp_replicate > 1 &&
       (plan.zero == ZeroStage::replicated || traits.replica_reduction == ReplicaReduction::none)) {
@@ -436,6 +458,10 @@ std::string refusal(const FrameworkTraits& traits, const ParallelPlan& plan,
     return fmt::format(
         "cp: {} splits heads (Ulysses), but tp * cp = {} does not divide query and KV heads",
         traits.name, plan.tp * plan.cp);
+  }
+  if (scales_rows_elsewhere(traits, plan)) {
+    return fmt::format("precision: {} is a recipe of torchao, which {} does not run",
+                       name(plan.precision), traits.name);
   }
   if (plan.pp > 1 && plan.zero > traits.max_zero_with_pipeline) {
     return fmt::format("{} allows at most ZeRO-{} with pipeline parallelism, the plan has ZeRO-{}",

@@ -71,6 +71,17 @@ struct FrameworkTraits {
   /// ZeRO-3: the sharded parameter is the master copy, the computing copy exists only gathered.
   bool shard_is_master = false;
   bool reshards_root = true;  ///< ZeRO-3: embedding and head are freed after forward like layers
+  /// Linear layers that read the same tensor are GEMMs of their own.
+  bool separate_projections = false;
+  /// Sequence parallelism: the gathered input of a column-parallel layer is kept for its weight
+  /// gradient (DTensor) instead of being gathered again.
+  bool keeps_gathered_input = false;
+  /// Each projection reduces its gradient of the shared input by itself.
+  bool reduces_each_projection = false;
+  /// Full recomputation runs a layer's last product again, though nothing reads what it makes.
+  bool recomputes_last_product = true;
+  /// FP8 scaled per tensor: weights are quantised before they are gathered.
+  bool gathers_narrow_weights = false;
   models::ContextParallelKind context_parallel = models::ContextParallelKind::ring;
   int vocabulary_multiple = 128;  ///< vocabulary is padded to this times tp; 1 = not padded
 

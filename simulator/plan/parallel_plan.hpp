@@ -54,8 +54,10 @@ enum class Precision : std::uint8_t {
   fp8_block,    ///< 1 x 128 activations, 128 x 128 weights (DeepSeek-V3)
   mxfp8,        ///< blocks of 32 (OCP microscaling)
   nvfp4,        ///< 4-bit, blocks of 16
+  fp8_rowwise,  ///< torchao: a scale per row of each product's operands
+  fp8_rowwise_gw_hp,  ///< the same, weight gradients in bf16
 };
-inline constexpr int kPrecisionCount = 8;
+inline constexpr int kPrecisionCount = 10;
 
 struct PrecisionTraits {
   Precision precision;
@@ -74,6 +76,10 @@ inline constexpr std::array kPrecisions = {
                     models::GemmPrecision::fp8_block},
     PrecisionTraits{Precision::mxfp8, "mxfp8", DType::bf16, models::GemmPrecision::mxfp8},
     PrecisionTraits{Precision::nvfp4, "nvfp4", DType::bf16, models::GemmPrecision::nvfp4},
+    PrecisionTraits{Precision::fp8_rowwise, "fp8_rowwise", DType::bf16,
+                    models::GemmPrecision::fp8_rowwise},
+    PrecisionTraits{Precision::fp8_rowwise_gw_hp, "fp8_rowwise_gw_hp", DType::bf16,
+                    models::GemmPrecision::fp8_rowwise_gw_hp},
 };
 static_assert(kPrecisions.size() == kPrecisionCount);
 constexpr const PrecisionTraits& traits(Precision p) {

@@ -62,6 +62,9 @@ class DataParallelTraffic {
         groups_(groups),
         framework_(framework),
         parameter_bytes_(framework.states.parameter_bytes),
+        weight_bytes_(framework.gathers_narrow_weights && precision == Precision::fp8_current
+                          ? models::operand_bytes(traits(precision).gemm)
+                          : parameter_bytes_),
         gradient_bytes_(framework.reduced_bytes(precision)) {}
 
   /// Gradients once, whole on every rank.
@@ -73,7 +76,26 @@ class DataParallelTraffic {
   /// Parameters gathered and gradients scattered among the ranks of a copy, and added up across
   /// copies. Within a scale-up domain the former leave the network to the latter.
   [[nodiscard]] UnitTraffic unit(double dense, double expert) const {
-    UnitTraffic traffic{gather_s(parameter_bytes_ * dense, parameter_bytes_ * expert),
+    return unit(dense, expert, parameter_bytes_);
+  }
+  /// The same of units, whose dense tensors may be gathered one by one.
+  [[nodiscard]] UnitTraffic unit(double dense, double expert,
+                                 std::initializer_list<const SingleTensors*> parts) const {
+    return one_by_one(unit(dense, expert, parameter_bytes_), expert, parameter_bytes_, parts);
+  }
+  /// The same of a layer, which is linear weights but for its norms.
+  [[nodiscard]] UnitTraffic layer(double dense, double expert, const SingleTensors& tensors) const {
+    return one_by_one(unit(dense, expert, weight_bytes_), expert, weight_bytes_, {&tensors});
+  }
+
+  /// Tensors that stay whole are copied out of one gather, rank by rank.
+  [[nodiscard]] double kept_whole_s(int tensors) const {
+    return groups_.shards.dense.size > 1 ? list_host_s(static_cast<std::size_t>(tensors)) : 0.0;
+  }
+
+ private:
+  [[nodiscard]] UnitTraffic unit(double dense, double expert, double gathered_bytes) const {
+    UnitTraffic traffic{gather_s(gathered_bytes * dense, gathered_bytes * expert),
                         time_s(framework_.reduces_whole_gradients ? CollectiveKind::all_reduce
                                                                   : CollectiveKind::reduce_scatter,
                                groups_.shards, gradient_bytes_ * dense, gradient_bytes_ * expert)};
@@ -88,29 +110,21 @@ class DataParallelTraffic {
     return traffic;
   }
 
-  /// The same of units, whose dense tensors may be gathered one by one.
-  [[nodiscard]] UnitTraffic unit(double dense, double expert,
-                                 std::initializer_list<const SingleTensors*> parts) const {
-    UnitTraffic traffic = unit(dense, expert);
+  [[nodiscard]] UnitTraffic one_by_one(UnitTraffic traffic, double expert, double gathered_bytes,
+                                       std::initializer_list<const SingleTensors*> parts) const {
     if (!framework_.tensor_gathers.any() || groups_.shards.dense.size <= 1) return traffic;
-    traffic.gather_s = gather_s(0, parameter_bytes_ * expert);
+    traffic.gather_s = gather_s(0, gathered_bytes * expert);
     for (const SingleTensors* tensors : parts) {
       for (const double elements : tensors->gathered)
-        traffic.gather_s += gather_s(parameter_bytes_ * elements, 0);
+        traffic.gather_s += gather_s(gathered_bytes * elements, 0);
       for (const double elements : tensors->again)
-        traffic.again_s += gather_s(parameter_bytes_ * elements, 0);
+        traffic.again_s += gather_s(gathered_bytes * elements, 0);
       traffic.host_s += list_host_s(tensors->gathered.size());
       traffic.host_again_s += list_host_s(tensors->again.size());
     }
     return traffic;
   }
 
-  /// Tensors that stay whole are copied out of one gather, rank by rank.
-  [[nodiscard]] double kept_whole_s(int tensors) const {
-    return groups_.shards.dense.size > 1 ? list_host_s(static_cast<std::size_t>(tensors)) : 0.0;
-  }
-
- private:
   /// Lists of a view and a copy for each rank.
   [[nodiscard]] double list_host_s(std::size_t lists) const {
     return static_cast<double>(lists) * groups_.shards.dense.size *
@@ -164,7 +178,7 @@ class DataParallelTraffic {
   const CostModel& cost_;
   const DataParallelGroups& groups_;
   const FrameworkTraits& framework_;
-  double parameter_bytes_, gradient_bytes_;  ///< of an element on the way
+  double parameter_bytes_, weight_bytes_, gradient_bytes_;  ///< of an element on the way
 };
 
 /// Adam over `elements`: reads gradient, master (without one: the parameter itself) and moments,
@@ -320,7 +334,7 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
   for (int kind = 0; kind < shard.layer_kinds; ++kind) {
     const UnitCost& unit = shard.layers[static_cast<std::size_t>(kind)];
     out.layer_traffic[kind] =
-        traffic.unit(unit.dense_parameters, unit.expert_parameters, {&unit.tensors});
+        traffic.layer(unit.dense_parameters, unit.expert_parameters, unit.tensors);
   }
   out.root_traffic = traffic.unit(shard.embedding.dense_parameters + shard.head.dense_parameters, 0,
                                   {&shard.embedding.tensors, &shard.head.tensors});

@@ -36,7 +36,8 @@ class WatchedCost final : public CostModel {
 
   [[nodiscard]] std::string name() const override { return cost_.name(); }
   [[nodiscard]] std::string body_json() const override { return cost_.body_json(); }
-  [[nodiscard]] double attention_factor(AttentionGeneration generation) const override {
+  [[nodiscard]] ConditionTable::PassFactors attention_factor(
+      AttentionGeneration generation) const override {
     return cost_.attention_factor(generation);
   }
   [[nodiscard]] double slowest_of(int devices) const override { return cost_.slowest_of(devices); }

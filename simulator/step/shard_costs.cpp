@@ -26,6 +26,10 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.elementwise = framework.elementwise;
   shape.loss = framework.loss;
   shape.keeps_narrow = framework.keeps_narrow_operands;
+  shape.separate_projections = framework.separate_projections;
+  shape.keeps_gathered = framework.keeps_gathered_input;
+  shape.reduces_each_projection = framework.reduces_each_projection;
+  shape.gathers_narrow_weights = framework.gathers_narrow_weights;
   // TransformerEngine runs FlashAttention-2 on parts before Hopper. Its output lies by sample; the
   // projection's input, by position: one of several samples is a copy (TransformerEngine d0067d0
   // pytorch/attention/dot_product_attention/backends.py, FlashAttention.forward).

@@ -68,19 +68,31 @@ bool works_for_experts(const Operator& op) {
 }
 
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
-struct Selection {
+class Selection {
+ public:
   bool forward = true;
   const RecomputePolicy* policy = nullptr;  ///< null = the pass as it is
+  bool last_product = true;  ///< full recomputation runs the layer's last product again
+  bool regathers = false;    ///< by operator: inputs that products share are gathered again
   [[nodiscard]] double share(const Operator& op) const {
     if ((op.pass == Pass::forward) != forward) return 0;
-    if (policy == nullptr || policy->granularity == RecomputeGranularity::full) return 1;
+    if (policy == nullptr) return 1;
+    if (policy->granularity == RecomputeGranularity::full) return is_needed(op.part) ? 1 : 0;
     return models::recomputed_share(op, policy->parts);
   }
   [[nodiscard]] bool takes(const CollectiveUse& use) const {
     if ((use.pass == Pass::forward) != forward) return false;
-    return policy == nullptr || policy->granularity == RecomputeGranularity::full ||
-           contains(policy->parts, use.part);
+    if (policy == nullptr) return true;
+    if (policy->granularity == RecomputeGranularity::full) return is_needed(use.part);
+    if (regathers && (policy->parts & kEverySecondMatmul) != 0 &&
+        use.collective.group == ParallelGroup::tp &&
+        use.collective.kind == CollectiveKind::all_gather)
+      return true;
+    return contains(policy->parts, use.part);
   }
+
+ private:
+  [[nodiscard]] bool is_needed(Part part) const { return last_product || part != Part::fc2; }
 };
 
 /// Costs one graph; keeps the estimate of each operator so that overlaps can look it up.
@@ -134,7 +146,7 @@ class Costing {
     const double device_s = total.total_s();
     for (const CollectiveUse& use : graph_.collectives) {
       if (!selected.takes(use)) continue;
-      add_collective(use, total);
+      add_collective(use, selected, total);
       launches += use.count;
     }
     add_host(launches, device_s, total);
@@ -174,7 +186,9 @@ class Costing {
   [[nodiscard]] double factor_of(const Operator& op) const {
     switch (kind_of(op)) {
       case CostKind::gemm: return context_.slowest;
-      case CostKind::attention: return context_.slowest * context_.attention_factor;
+      case CostKind::attention:
+        return context_.slowest * (op.pass == Pass::forward ? context_.attention_factor.forward
+                                                            : context_.attention_factor.backward);
       case CostKind::elementwise:
         return works_for_experts(op) ? context_.expert_traffic
                                      : context_.framework->elementwise_traffic;
@@ -207,10 +221,62 @@ class Costing {
     return std::min(whole_s, beside_s(use));
   }
 
-  void add_collective(const CollectiveUse& use, CostVector& total) const {
+  /// Asynchronous tensor parallelism, which is how DTensor programs overlap at all: a gather is cut
+  /// into a piece for each rank, copied beside the product of another piece; a scatter beside the
+  /// product that makes the next one (torch 2.13 _inductor/fx_passes/micro_pipeline_tp.py,
+  /// distributed/_symmetric_memory/__init__.py). Copy engines move the pieces, so that they take no
+  /// SMs. Only where the products read the gathered tensor itself, and one product alone makes what
+  /// is scattered.
+  [[nodiscard]] bool pipelines(const CollectiveUse& use) const {
+    return use.collective.group == ParallelGroup::tp && context_.framework->keeps_gathered_input &&
+           context_.framework->overlap_tp_backward && placement_of(use).size > 1;
+  }
+
+  [[nodiscard]] double pipelined_s(const CollectiveUse& use, const Selection& selected) const {
+    const bool gather = use.collective.kind == CollectiveKind::all_gather;
+    double products_s = 0;
+    int products = 0;
+    for (std::size_t i = 0; i < estimates_.size(); ++i) {
+      const Operator& op = graph_.operators[i];
+      const auto* shape = std::get_if<GemmShape>(&op.shape);
+      if (shape == nullptr || op.pass != use.pass || op.part != use.part) continue;
+      const double rows = static_cast<double>(shape->m);
+      const double bytes =
+          gather ? rows * static_cast<double>(shape->k) * bytes_per_element(op.input)
+                 : rows * static_cast<double>(shape->n) * bytes_per_element(op.output);
+      if (bytes != use.collective.size.value) return 0;
+      products_s += selected.share(op) * estimates_[i].time_s;
+      ++products;
+    }
+    if (!gather && products != 1) return 0;
+    const double ranks = placement_of(use).size;
+    return products_s * (ranks - 1) / ranks;
+  }
+
+  /// Sum of the pieces of every rank, which a scatter by copies leaves to a kernel.
+  [[nodiscard]] double piece_sum_s(const CollectiveUse& use) const {
+    if (use.collective.kind == CollectiveKind::all_gather) return 0;
+    Operator op;
+    op.kind = OperatorKind::add;
+    op.label = "sum_pieces";
+    op.input = op.output = DType::bf16;
+    const double elements = use.collective.size.value / bytes_per_element(op.input);
+    op.shape = RowShape{.rows = static_cast<std::int64_t>(std::ceil(elements / kPieceColumns)),
+                        .cols = kPieceColumns};
+    op.bytes_read = use.collective.size;
+    op.bytes_written = use.collective.size * (1.0 / placement_of(use).size);
+    return context_.cost->operator_cost(op).time_s;
+  }
+
+  void add_collective(const CollectiveUse& use, const Selection& selected,
+                      CostVector& total) const {
     Estimate e = collective_cost(use);
     const double whole = e.time_s * use.count;
     e.time_s = whole - hidden_s(use, whole) * (1 - context_.framework->hidden_cost_fraction);
+    if (pipelines(use)) {
+      const double pipelined = std::min(whole, pipelined_s(use, selected));
+      e.time_s = pipelined > 0 ? whole - pipelined + use.count * piece_sum_s(use) : whole;
+    }
     if (use.collective.group == ParallelGroup::tp && placement_of(use).size > 1)
       e.time_s +=
           use.count * context_.framework->tp_collective_host_s * context_.cost->host_factor();
@@ -228,6 +294,7 @@ class Costing {
     total.add(CostKind::host, {longer - device_s, kHostError, Basis::datasheet});
   }
 
+  static constexpr std::int64_t kPieceColumns = 4096;  ///< any: the kernel is bound by its bytes
   // CPU launch time varies between hosts by a factor of two to five in public reports.
   static constexpr double kHostError = 0.6;
 
@@ -259,7 +326,7 @@ double weight_operand_bytes(const RankGraph& graph) {
 }
 
 PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
-                       const RecomputePolicy& policy) {
+                       const FrameworkTraits& framework, const RecomputePolicy& policy) {
   PolicyCost cost;
   switch (policy.granularity) {
     case RecomputeGranularity::none: cost.saved_bytes = models::saved_bytes(graph, 0).value; break;
@@ -269,7 +336,9 @@ PolicyCost cost_policy(const RankGraph& graph, const Costing& costing,
     case RecomputeGranularity::full: cost.saved_bytes = graph.boundary.value; break;
   }
   if (policy.granularity != RecomputeGranularity::none) {
-    const Selection rebuilt{true, &policy};
+    Selection rebuilt{true, &policy};
+    rebuilt.last_product = framework.recomputes_last_product;
+    rebuilt.regathers = framework.keeps_gathered_input;
     cost.extra = costing.sum(rebuilt);
     cost.recompute_s = cost.extra.total_s();
     cost.tensor_flops = tensor_flops(graph, [&](const Operator& op) { return rebuilt.share(op); });
@@ -315,7 +384,7 @@ UnitCost cost_unit(const RankGraph& graph, const UnitContext& context) {
   unit.fp8_copy_bytes = graph.parameters.fp8_cached * context.narrow_weight_bytes;
   unit.tensors = single_tensors(graph.parameters.tensors, context.framework->tensor_gathers);
   for (std::size_t i = 0; i < context.policies.size(); ++i) {
-    unit.policies[i] = cost_policy(graph, costing, context.policies[i]);
+    unit.policies[i] = cost_policy(graph, costing, *context.framework, context.policies[i]);
   }
   return unit;
 }

@@ -56,7 +56,7 @@ struct UnitContext {
   const CostModel* cost = nullptr;
   const FrameworkTraits* framework = nullptr;
   double slowest = 1;           ///< compute-bound kernels of the slowest device over the mean
-  double attention_factor = 1;  ///< of the framework's attention kernels over the measured ones
+  ConditionTable::PassFactors attention_factor;  ///< of the framework's attention kernels over the measured ones
   std::array<GroupPlacement, kParallelGroupCount> groups;
   double expert_traffic = 1;  ///< of what stands between the experts' GEMMs over the fused minimum
   bool experts_one_by_one = false;  ///< a grouped GEMM costs what its products cost one by one

@@ -92,6 +92,43 @@ TEST(KernelConditions, PromotedPartialSumsCostASeventh) {
   }
 }
 
+// `attention: flash2` of Hopper: the FlashAttention-2 kernels of PyTorch's
+// scaled_dot_product_attention (NVIDIA/cudnn-frontend benchmarks of 2024, head dimension 128,
+// 4,096 to 65,536 tokens) against what the profile says of the same call, which is today's cuDNN.
+TEST(KernelConditions, FlashAttention2TakesNearlyTwiceTheTimeOfTodaysKernelsOnHopper) {
+  setenv("FOREPLAN_DATA", FOREPLAN_SOURCE_DIR, 0);
+  const auto shipped = results::shipped_measurements();
+  const auto device = scenarios::find_device("H200");
+  const auto table = simulator::condition_table("Hopper");
+  ASSERT_TRUE(shipped && device && table);
+  const auto profile = scenarios::shipped_profile(*device);
+  ASSERT_TRUE(profile && *profile);
+  std::map<bool, std::vector<double>> ratios;  // by backward
+  for (const results::AttentionMeasurement& row : shipped->attention) {
+    const auto& origin = shipped->origin_of(row);
+    if (origin.library != "pytorch" || origin.device != "H200-SXM-141GB") continue;
+    simulator::calibration::AttentionQuery query{.device = origin.device, .library = {}, .call = {}};
+    query.call.shape = {.batch = row.batch,
+                        .heads_q = row.heads_q,
+                        .heads_kv = row.heads_kv,
+                        .q_len = row.q_len,
+                        .kv_len = row.kv_len,
+                        .head_dim_qk = row.head_dim_qk,
+                        .head_dim_v = row.head_dim_v,
+                        .causal = row.causal};
+    query.call.phase = simulator::calibration::AttentionPhase::train;
+    query.call.backward = row.pass == results::MeasuredPass::bwd;
+    query.call.query_bytes = query.call.cache_bytes = 2;
+    ratios[query.call.backward].push_back(row.time.value /
+                                          (*profile)->attention.predict(query).time_s);
+  }
+  ASSERT_EQ(ratios[false].size(), 9u);
+  ASSERT_EQ(ratios[true].size(), 9u);
+  const auto flash2 = table->attention(simulator::AttentionGeneration::flash2);
+  EXPECT_NEAR(median(ratios[false]), flash2.forward, 0.05);
+  EXPECT_NEAR(median(ratios[true]), flash2.backward, 0.05);
+}
+
 // `grouped_gemm: expert_by_expert` of megatron-core: TransformerEngine's grouped GEMM on a B200
 // that ran at sustained clocks takes what its experts take one by one, forward.
 TEST(KernelConditions, AGroupedGemmTakesWhatItsExpertsTakeOneByOne) {

@@ -111,6 +111,8 @@ TEST_P(WireCounts, SequenceParallelismGathersAndScatters) {
   // weight gradient; DTensor keeps the gathered one. Two such layers a block, and the head.
   bytes[{"backward", "all_gather"}] -= (2 * layers() + 1) * state();
   EXPECT_EQ(bytes, sent("tp_sp", ranks()));
+  shape_.keeps_gathered = true;
+  EXPECT_EQ(ours(), sent("tp_sp", ranks()));
 }
 
 TEST_P(WireCounts, ARingSendsKeysAndValuesToTheNextRank) {
@@ -134,6 +136,10 @@ TEST_P(WireCounts, GatheredContextReturnsGradientsAroundTheRing) {
   bytes[{"backward", "send_recv"}] = bytes[{"backward", "reduce_scatter"}];
   bytes.erase({"backward", "reduce_scatter"});
   EXPECT_EQ(bytes, sent("cp_all_gather", ranks()));
+  // Keys and values of every query head are what torchtitan gives it.
+  model_.layer_kinds[0].attention.kv_heads = 1;
+  shape_.context_parallel = ContextParallelKind::torch_ring;
+  EXPECT_EQ(ours(), sent("cp_all_gather", ranks()));
 }
 
 TEST_P(WireCounts, ExpertsReceiveTopKCopies) {

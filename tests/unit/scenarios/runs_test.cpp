@@ -231,8 +231,26 @@ TEST(Runs, PrecisionTextsAreUnderstood) {
   EXPECT_EQ(*precision_of_run("fp8-cs"), Precision::fp8_current);
   EXPECT_EQ(*precision_of_run("mxfp8"), Precision::mxfp8);
   EXPECT_EQ(*precision_of_run("nvfp4"), Precision::nvfp4);
+  EXPECT_EQ(*precision_of_run("fp8-tensorwise"), Precision::fp8_current);
+  EXPECT_EQ(*precision_of_run("fp8-rowwise"), Precision::fp8_rowwise);
+  EXPECT_EQ(*precision_of_run("fp8-rowwise-gw-hp"), Precision::fp8_rowwise_gw_hp);
   EXPECT_EQ(*precision_of_run("fp16/bf16 mixed (unstated)"), Precision::fp16);
   EXPECT_FALSE(precision_of_run("posit8").has_value());
+}
+
+TEST(Runs, NotesSayWhetherBlocksAreCompiledAndWeightsGatheredQuantised) {
+  simulator::FrameworkTraits traits;
+  traits.elementwise = models::ElementwiseKernels::modules;
+  traits.elementwise_traffic = 2.3;
+  traits.compiled_traffic = 1.1;
+  apply_switches("2026-04 sweep; no torch.compile", "", traits);
+  EXPECT_EQ(traits.elementwise_traffic, 2.3);
+  EXPECT_EQ(traits.elementwise, models::ElementwiseKernels::modules);
+  EXPECT_FALSE(traits.gathers_narrow_weights);
+  apply_switches("torch.compile, float8 all-gather", "", traits);
+  EXPECT_EQ(traits.elementwise_traffic, 1.1);
+  EXPECT_EQ(traits.elementwise, models::ElementwiseKernels::fused);
+  EXPECT_TRUE(traits.gathers_narrow_weights);
 }
 
 TEST(Runs, RotaryPositionsTellReleasesOfAFrameworkApart) {

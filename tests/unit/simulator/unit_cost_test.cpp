@@ -298,6 +298,31 @@ TEST_F(UnitCosting, ContextParallelOverlapIsATraitOfItsOwn) {
   EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::cp], 0);
 }
 
+// Oracle: two pieces of a scatter, of which one is made while the other is sent: half of its product
+// hides it. The gather is read by the product itself or, where its bytes are others, by a cast.
+TEST_F(UnitCosting, AsynchronousTensorParallelismHidesAPieceBehindTheProductOfAnother) {
+  context_.groups.fill(GroupPlacement{2, 2, 1});
+  models::RankGraph graph = small_graph();
+  Operator& product = graph.operators.front();
+  product.shape = GemmShape{.m = 8, .n = 4, .k = 2};
+  product.input = product.output = DType::bf16;
+  const auto tp_s = [&](CollectiveKind kind, double bytes) {
+    graph.collectives = {
+        {{kind, ParallelGroup::tp, Bytes{bytes}}, Pass::forward, Part::fc1, {}, Pass::forward}};
+    return costed(graph).forward[CostKind::tp];
+  };
+  const double gathered = 8 * 2 * 2, scattered = 8 * 4 * 2;
+  EXPECT_DOUBLE_EQ(tp_s(CollectiveKind::all_gather, gathered), 4e-4);
+  framework_.keeps_gathered_input = framework_.overlap_tp_backward = true;
+  EXPECT_DOUBLE_EQ(tp_s(CollectiveKind::all_gather, gathered), 0);
+  EXPECT_DOUBLE_EQ(tp_s(CollectiveKind::all_gather, 2 * gathered), 4e-4);
+  EXPECT_DOUBLE_EQ(tp_s(CollectiveKind::reduce_scatter, scattered), cost_.bandwidth_s);
+  cost_.gemm_s = 4e-4;  // half of it is less than the gather
+  EXPECT_DOUBLE_EQ(tp_s(CollectiveKind::all_gather, gathered), 2e-4);
+  graph.operators.push_back(product);  // two products make what would be scattered
+  EXPECT_DOUBLE_EQ(tp_s(CollectiveKind::reduce_scatter, scattered), 4e-4);
+}
+
 TEST_F(UnitCosting, NoPolicyRecomputesNothing) {
   const PolicyCost none = costed(small_graph()).policies[0];
   EXPECT_EQ(none.saved_bytes, 1320);
@@ -313,6 +338,34 @@ TEST_F(UnitCosting, FullPolicyKeepsTheBorderAndRepeatsTheForward) {
   EXPECT_DOUBLE_EQ(full.extra[CostKind::recompute], 1.1e-3);
   EXPECT_DOUBLE_EQ(full.extra[CostKind::tp], 4e-4);  // collectives repeat too
   EXPECT_EQ(full.tensor_flops, 100);
+}
+
+// Oracle: recomputation of a layer counted over gloo, torch 2.13: six of seven products and one of
+// two reduce-scatters run again, none whose result backward does not read.
+TEST_F(UnitCosting, FullPolicyMayEndWithTheLastTensorThatBackwardReads) {
+  models::RankGraph graph = with_collective(ParallelGroup::tp, Pass::forward);
+  const double before_s = costed(graph).policies[1].recompute_s;
+  graph.operators.push_back(kernel(OperatorKind::gemm, Pass::forward, Part::fc2, "fc2", 100));
+  graph.collectives.push_back(graph.collectives.front());
+  graph.collectives.back().part = Part::fc2;
+  EXPECT_GT(costed(graph).policies[1].recompute_s, before_s);
+  framework_.recomputes_last_product = false;
+  EXPECT_DOUBLE_EQ(costed(graph).policies[1].recompute_s, before_s);
+  EXPECT_EQ(costed(graph).policies[1].tensor_flops, 100);
+}
+
+// Oracle: the same count: products that are rebuilt find their shared input gathered again, but
+// what was scattered is kept.
+TEST_F(UnitCosting, RebuildingByOperatorGathersInputsAgainThatWereNotKept) {
+  models::RankGraph graph = small_graph();
+  Collective gather{CollectiveKind::all_gather, ParallelGroup::tp, Bytes{1}};
+  graph.collectives = {{gather, Pass::forward, Part::qkv, {}, Pass::forward}};
+  gather.kind = CollectiveKind::reduce_scatter;
+  graph.collectives.push_back({gather, Pass::forward, Part::fc2, {}, Pass::forward});
+  policies_[2] = {RecomputeGranularity::selective, kEverySecondMatmul};
+  EXPECT_EQ(costed(graph).policies[2].extra[CostKind::tp], 0);
+  framework_.keeps_gathered_input = true;
+  EXPECT_DOUBLE_EQ(costed(graph).policies[2].extra[CostKind::tp], 4e-4);
 }
 
 TEST_F(UnitCosting, SelectivePolicyRepeatsItsPartsAndDropsTheirTensors) {
