@@ -10,6 +10,9 @@ namespace foreplan::simulator::calibration {
 namespace {
 
 // Widening, as standard deviation of log time, set on left-out groups, node counts and devices.
+// The field's own quantiles were found where it has rows beside; what is carried over is as likely
+// to be off as its deviation says, so it keeps the normal ones.
+constexpr double kQuantile = 1.645;
 constexpr double kSpreadPerSizeOctave = 0.05;  // beyond the measured sizes
 constexpr double kLargestSizeSpread = 0.5;
 constexpr double kBorrowedDevice = 0.15;  // same link generation
@@ -365,16 +368,16 @@ Prediction CollectiveModel::predict(const CollectiveHandle& handle, const Collec
   const double beyond =
       std::min(kSpreadPerSizeOctave * reading.octaves_outside, kLargestSizeSpread);
   const double away = family.scale.per_group_octave * std::sqrt(near.octaves);
-  const double spread = std::sqrt(reading.spread * reading.spread + beyond * beyond + away * away +
-                                  handle.extra_spread * handle.extra_spread);
+  const double carried = kQuantile * std::sqrt(beyond * beyond + away * away +
+                                               handle.extra_spread * handle.extra_spread);
   const auto regime = static_cast<std::size_t>(regime_of(line, size));
   const bool here = near.octaves < kSamePlace;
   const bool inside = reading.octaves_outside < 0.02;
   const bool surrounded = here || (near.second != nullptr && (near.between || near.octaves < 1));
   const bool extrapolated = handle.borrowed || reading.octaves_outside > 1 || !surrounded;
   return {.time_s = std::exp(reading.log_time),
-          .log_low = spread * family.scale.low[regime],
-          .log_high = spread * family.scale.high[regime],
+          .log_low = -std::hypot(reading.spread * family.scale.low[regime], carried),
+          .log_high = std::hypot(reading.spread * family.scale.high[regime], carried),
           .basis = extrapolated     ? Basis::extrapolated
                    : here && inside ? Basis::measured
                                     : Basis::interpolated};

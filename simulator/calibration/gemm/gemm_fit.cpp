@@ -40,6 +40,28 @@ std::string reference_library(std::span<const GemmSample* const> rows) {
   return most == counts.end() ? std::string() : most->first;
 }
 
+double quantile(std::vector<double>& values, double q) {
+  const auto at = values.begin() + std::ptrdiff_t(q * double(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+// Of all rows, by the tile-wave model fitted to some.
+std::vector<double> tile_wave_log_times(const TileWaveDevice& device,
+                                        std::span<const GemmSample* const> known,
+                                        std::span<const GemmSample* const> all,
+                                        const TileWaveParameters& prior, bool launch_known) {
+  std::vector<TileWaveRow> rows;
+  for (const GemmSample* s : known) rows.push_back(row(*s));
+  const TileWave<double> model(device, fit_tile_wave(device, rows, prior, launch_known));
+  std::vector<double> out;
+  for (const GemmSample* s : all) {
+    const TileWaveResult r = model.at(as_doubles(s->shape));
+    out.push_back(std::log(r.time_us + (s->includes_cast ? r.cast_us : 0)));
+  }
+  return out;
+}
+
 // Median of the second numbers of the `kNear` pairs whose first lie around `at`; sorted by them.
 double median_near(std::span<const std::pair<double, double>> pairs, double at) {
   constexpr std::size_t kNear = 61;
@@ -56,6 +78,48 @@ double median_near(std::span<const std::pair<double, double>> pairs, double at) 
 }
 
 }  // namespace
+
+// Deviation of a Gaussian that holds 90 % of: what the trees had to correct inside, which is what
+// stands far outside; and what a fit to the smaller shapes misses the others by, whose share
+// 1 - exp(-excess) shows at an excess in e-foldings. No less than `least`: some libraries change
+// kernels beyond any size.
+double GemmModel::outside_sigma(Rows group, std::span<const double> errors, double least,
+                                const LogTimes& log_times) {
+  constexpr std::int64_t kSmaller = 4;
+  constexpr std::size_t kLeastKnown = 20;
+  constexpr double kShare = 0.9, kQuantile = 1.645;
+  const auto deviation = [&](std::vector<double>& misses) {
+    for (double& e : misses) e = std::abs(e);
+    return quantile(misses, kShare) / kQuantile;
+  };
+  const auto centred = [](std::vector<double> values) {
+    const double middle = quantile(values, 0.5);
+    for (double& v : values) v -= middle;
+    return values;
+  };
+  std::vector<double> inside = centred({errors.begin(), errors.end()});
+  const double corrected = std::max(least, deviation(inside));
+  std::vector<GemmShape> shapes;
+  for (const GemmSample* s : group) shapes.push_back(s->shape);
+  const Box inner = Box::around(shapes).lower(kSmaller);
+  std::vector<const GemmSample*> known;
+  for (const GemmSample* s : group) {
+    if (inner.excess(s->shape) == 0) known.push_back(s);
+  }
+  if (known.size() < kLeastKnown || known.size() + kLeastKnown > group.size()) return corrected;
+  const std::vector<double> predicted = log_times(known);
+  std::vector<double> seen, misses;
+  const auto error = [&](std::size_t i) { return std::log(group[i]->time_s * 1e6) - predicted[i]; };
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (inner.excess(shapes[i]) == 0) seen.push_back(error(i));
+  }
+  const double offset = quantile(seen, 0.5);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const double excess = inner.excess(shapes[i]);
+    if (excess > 0) misses.push_back((error(i) - offset) / (1 - std::exp(-excess)));
+  }
+  return std::max(corrected, deviation(misses));
+}
 
 // Index of contenders and the box of the support: all that follows from stored fields.
 void GemmModel::finish(Series& s) const {
@@ -150,12 +214,21 @@ void GemmModel::fit_series(Series& s, Rows rows, const GemmModel* donor,
   }
   // A launch time known from a series without the cast tells it apart from the cast's own.
   const bool launch_known = !series_.empty() && !fitted.empty() && fitted.front().includes_cast;
-  s.parameters = fit_tile_wave(tile_wave_device(device_, s.dtype, s.scaling), fitted,
-                               prior_for(s, donor), launch_known);
+  const TileWaveDevice device = tile_wave_device(device_, s.dtype, s.scaling);
+  const TileWaveParameters prior = prior_for(s, donor);
+  s.parameters = fit_tile_wave(device, fitted, prior, launch_known);
   finish(s);
   Lessons lessons;
   for (const GemmSample* r : reference)
     lessons.add(physical(*s.tile_wave, r->shape, r->includes_cast), *r, 1);
+  if (reference.size() >= kLeastRows) {
+    // What large shapes of a type show first, small ones have taken from the type fitted before.
+    const double least =
+        series_.empty() ? kTransferSigma : std::hypot(kTransferSigma, kTransferSigma);
+    s.outside_sigma = outside_sigma(reference, lessons.error, least, [&](Rows known) {
+      return tile_wave_log_times(device, known, reference, prior, launch_known);
+    });
+  }
   for (const GemmKin& k : kin) learn_from(k, s, reference.size(), lessons);
   if (reference.size() >= kLeastRows)
     s.residual.fit(lessons.features, lessons.error, lessons.weight, reference.size());
@@ -185,6 +258,16 @@ GemmModel::Effect GemmModel::fit_effect(const Series& s, Rows group, bool own_pa
     weight.push_back(g->weight);
   }
   e.residual.fit(features, error, weight);
+  e.outside_sigma = outside_sigma(group, error, kTransferSigma, [&](Rows known) {
+    if (own_parameters) {
+      return tile_wave_log_times(tile_wave_device(device_, s.dtype, s.scaling), known, group,
+                                 s.parameters, first.includes_cast);
+    }
+    std::vector<double> out;
+    for (const GemmSample* g : group)
+      out.push_back(std::log(base(s, &e, g->shape, g->includes_cast).time_us));
+    return out;
+  });
   return e;
 }
 

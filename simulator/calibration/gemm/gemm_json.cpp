@@ -144,7 +144,8 @@ json GemmModel::effect_json(const Effect& e) {
                {"pass", name(e.pass)},
                {"grouped", e.grouped},
                {"support", shapes_json(e.support)},
-               {"residual", residual_json(e.residual)}};
+               {"residual", residual_json(e.residual)},
+               {"outside_sigma", e.outside_sigma}};
   if (e.parameters) item["parameters"] = *e.parameters;
   return item;
 }
@@ -159,6 +160,7 @@ json GemmModel::series_json(const Series& s) {
           {"parameters", s.parameters},
           {"support", shapes_json(s.support)},
           {"residual", residual_json(s.residual)},
+          {"outside_sigma", s.outside_sigma},
           {"effects", std::move(effects)}};
 }
 
@@ -185,6 +187,7 @@ Result<GemmModel::Effect> GemmModel::effect_from(const Series& s, const json& it
   e.grouped = item.at("grouped");
   e.support = std::move(*support);
   e.residual = std::move(*residual);
+  e.outside_sigma = item.value("outside_sigma", kTransferSigma);
   if (item.contains("parameters")) {
     const auto parameters = parameters_from(item.at("parameters"));
     if (!parameters) return fail(parameters.error());
@@ -218,6 +221,7 @@ Result<GemmModel::Series> GemmModel::series_from(const json& entry) const {
   s.parameters = *parameters;
   s.support.insert(support->begin(), support->end());
   s.residual = std::move(*residual);
+  s.outside_sigma = entry.value("outside_sigma", kTransferSigma);
   finish(s);
   for (const json& item : entry.at("effects")) {
     auto effect = effect_from(s, item);

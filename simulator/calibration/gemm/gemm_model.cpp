@@ -9,14 +9,7 @@
 namespace foreplan::simulator::calibration {
 namespace {
 
-constexpr double kQuantile = 1.645;      // 5 % and 95 % of a Gaussian, in sigmas
-constexpr double kTransferSigma = 0.20;  // another type or device, scaled by the data sheet
-// Outside the measured box the tile-wave model stands alone; its error was seen to grow about in
-// proportion to the e-foldings that a shape lies outside, added over the sizes, and to level off.
-// Fits to sizes of at most 4096, asked about larger ones, keep 80 % to 98 % of the rows in the
-// interval with these values (H100, H200, B200, A100; all types).
-constexpr double kOutsideSigma = 0.10, kOutsideSigmaLimit = 0.35;
-
+constexpr double kQuantile = 1.645;  // 5 % and 95 % of a Gaussian, in sigmas
 bool same_width(DType a, DType b) { return traits(a).bits == traits(b).bits; }
 
 void widen(Prediction& p, double sigma) {
@@ -52,6 +45,15 @@ double GemmModel::Box::excess(const GemmShape& s) const {
   };
   return one(s.m, least.m, most.m) + one(s.n, least.n, most.n) + one(s.k, least.k, most.k) +
          one(s.batch, least.batch, most.batch);
+}
+
+GemmModel::Box GemmModel::Box::lower(std::int64_t factor) const {
+  const auto below = [&](std::int64_t low, std::int64_t high) {
+    return std::max(low, high / factor);
+  };
+  return {least,
+          {below(least.m, most.m), below(least.n, most.n), below(least.k, most.k),
+           below(least.batch, most.batch)}};
 }
 
 const GemmModel::Series& GemmModel::series_for(const GemmQuery& q, bool& exact) const {
@@ -106,6 +108,15 @@ double GemmModel::log_time(const Series& s, const Effect* e, const GemmShape& sh
   return std::log(b.time_us) + (e ? e->residual : s.residual).at(b.features).log_ratio;
 }
 
+// Deviation of the log time that lies outside of what was measured. As the trees' advice fades, the
+// model that they corrected stands alone, and the doubt is that model's.
+double GemmModel::doubt_outside(const Series& s, const Effect* e, const GemmShape& shape) const {
+  const auto faded = [&](const Box& box) { return 1 - std::exp(-box.excess(shape)); };
+  const double own = e ? e->outside_sigma * faded(e->box) : 0;
+  const double below = e && e->tile_wave ? 0 : s.outside_sigma * faded(s.box);
+  return std::hypot(own, below);
+}
+
 // A type or scaling without a fit: the nearest one's parameters on this type's peak and bytes.
 Prediction GemmModel::from_datasheet(const Series& s, const GemmQuery& q) const {
   const TileWave<float> scaled(tile_wave_device(device_, q.dtype, q.scaling), s.parameters);
@@ -144,7 +155,7 @@ Prediction GemmModel::predict(const GemmQuery& q) const {
     return p;
   }
   if (outside > 0) {
-    widen(p, std::min(kOutsideSigma * outside, kOutsideSigmaLimit));
+    widen(p, doubt_outside(s, effect, q.shape));
     return p;
   }
   const bool seen = !effect && !other_pass && s.support.contains(q.shape);

@@ -13,6 +13,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,6 +73,9 @@ class GemmModel {
   static Result<GemmModel> from_json(const DeviceSpec& device, const nlohmann::json& document);
 
  private:
+  /// Another type or device, scaled by the data sheet; sizes far outside of those that were
+  /// measured, where nothing tells what they do.
+  static constexpr double kTransferSigma = 0.20;
   /// Where a series' parameters come from.
   enum class Origin : std::uint8_t { measured, donor, datasheet };
   struct ShapeHash {
@@ -83,6 +87,8 @@ class GemmModel {
     static Box around(std::span<const GemmShape> shapes);
     /// How far outside, in e-foldings of the sizes; 0 = inside. Far outside of no shapes at all.
     [[nodiscard]] double excess(const GemmShape& shape) const;
+    /// The part whose sizes stay `factor` below the largest ones.
+    [[nodiscard]] Box lower(std::int64_t factor) const;
   };
   struct Effect {
     std::string library;
@@ -95,6 +101,7 @@ class GemmModel {
     std::optional<TileWaveParameters> parameters;
     std::optional<TileWave<float>> tile_wave;
     Residual residual;
+    double outside_sigma = kTransferSigma;  ///< of the ratio to what it stands on
   };
   struct Series {
     DType dtype{};
@@ -106,6 +113,7 @@ class GemmModel {
     std::unordered_set<GemmShape, ShapeHash> support;
     Box box;
     Residual residual;
+    double outside_sigma = kTransferSigma;  ///< of the tile-wave model far outside the box
     std::vector<Effect> effects;
   };
   /// Mean log ratio of a backward pass to the forward pass where a library has both.
@@ -129,6 +137,8 @@ class GemmModel {
                           bool include_cast) const;
   [[nodiscard]] double log_time(const Series& series, const Effect* effect,
                                 const GemmShape& shape) const;
+  [[nodiscard]] double doubt_outside(const Series& series, const Effect* effect,
+                                     const GemmShape& shape) const;
   [[nodiscard]] Prediction from_datasheet(const Series& series, const GemmQuery& query) const;
 
   // Fit.
@@ -141,6 +151,10 @@ class GemmModel {
     void add(const Base& base, const GemmSample& sample, double trust);
   };
   void fit_series(Series& series, Rows rows, const GemmModel* donor, std::span<const GemmKin> kin);
+  /// Log times that a fit to some rows of a group gives for all of it.
+  using LogTimes = std::function<std::vector<double>(Rows known)>;
+  [[nodiscard]] static double outside_sigma(Rows group, std::span<const double> errors,
+                                            double least, const LogTimes& log_times);
   void learn_from(const GemmKin& kin, const Series& series, std::size_t own,
                   Lessons& lessons) const;
   [[nodiscard]] Effect fit_effect(const Series& series, Rows group, bool own_parameters) const;

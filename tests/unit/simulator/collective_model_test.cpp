@@ -197,6 +197,20 @@ TEST(CollectiveModel, MoreNodesThanMeasuredStayWithinTwiceTheLevelBounds) {
   EXPECT_LT(t, 1.5 * (intra + inter) + nodes * 30e-6);
 }
 
+// Log time wanders by 0.54 per root of an octave, of which four times the nodes are one (the growth
+// that held for left-out node counts), with the normal quantiles, however well the rows repeat.
+TEST(CollectiveModel, TheIntervalGrowsWithTheNodesThatWereNotMeasured) {
+  const auto variance = [](int nodes) {
+    const Prediction p = predict(CollectiveOp::all_reduce, 8, nodes, 512 * kMiB);
+    EXPECT_EQ(p.basis, Basis::extrapolated);
+    EXPECT_NEAR(-p.log_low, p.log_high, 0.02);
+    return p.log_high * p.log_high;
+  };
+  constexpr double kPerOctave = 1.645 * 1.645 * 0.54 * 0.54;
+  EXPECT_NEAR(variance(16), kPerOctave, 0.1 * kPerOctave);  // measured up to 4 nodes
+  EXPECT_NEAR(variance(64) - variance(16), kPerOctave, 0.02 * kPerOctave);
+}
+
 // Rows of two and four ranks whose rate doubles with the group: a group of 64 keeps that of four.
 TEST(CollectiveModel, AGroupLargerThanMeasuredGainsNoRate) {
   std::vector<CollectiveSample> rows;

@@ -99,6 +99,24 @@ TEST(GemmModel, BasisTellsMeasuredFromBetweenFromOutside) {
             Basis::extrapolated);
 }
 
+// Twice as slow from 4096 on, which no fit to smaller shapes knows: as large a surprise may wait
+// beyond the largest shape. Where sizes up to 4096 tell the larger ones, the model is trusted more.
+TEST(GemmModel, TheIntervalOutsideHoldsWhatSmallerShapesWouldHaveMissed) {
+  const auto width = [](double factor) {
+    std::vector<GemmSample> samples = made_up_samples(300, 0.02, 71);
+    for (GemmSample& s : samples) {
+      if (std::max({s.shape.m, s.shape.n, s.shape.k}) > 4096) s.time_s *= factor;
+    }
+    const GemmModel model = GemmModel::fit(made_up_device(), samples);
+    const Prediction p = model.predict(query_for({1 << 22, 1 << 18, 1 << 18, 1}));
+    EXPECT_EQ(p.basis, Basis::extrapolated);
+    return p.log_high;
+  };
+  EXPECT_GT(width(2), std::log(2));
+  EXPECT_LT(width(1), std::log(2));
+  EXPECT_GT(width(1), 1.645 * 0.2);  // no less than for an unknown machine
+}
+
 TEST(GemmModel, WithoutSamplesTheDataSheetAnswers) {
   const GemmModel model = GemmModel::fit(made_up_device(), {});
   const Prediction p = model.predict(query_for({8192, 8192, 8192, 1}));
