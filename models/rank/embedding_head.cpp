@@ -66,7 +66,8 @@ void add_positions(GraphBuilder& builder, const ModelSpec& model) {
   const LocalSizes& sizes = builder.sizes();
   const bool learned = model.position == PositionKind::learned;
   const bool dropout = builder.shape().hidden_dropout > 0;
-  builder.dense_parameters(static_cast<double>(model.learned_positions * model.hidden));
+  if (model.learned_positions > 0)
+    builder.dense_parameters(static_cast<double>(model.learned_positions * model.hidden));
   if (!learned && !dropout) return;
   const double state = sizes.hidden_state().value;
   const double mask = dropout ? state / sizes.element() : 0.0;
