@@ -33,8 +33,8 @@ enum class OperatorKind : std::uint8_t {
 };
 
 /// How the cost of an operator is found: from tiles, from attention pairs, or from bytes moved.
-/// `scan`: from bytes moved too, though its products are counted as FLOPs: some 30 per byte, a tenth
-/// of what would keep tensor cores busy.
+/// `scan`: from bytes moved too, though its products are counted as FLOPs: some 30 per byte, a
+/// tenth of what would keep tensor cores busy.
 enum class CostClass : std::uint8_t { gemm, attention, bandwidth, scan };
 
 struct OperatorTraits {

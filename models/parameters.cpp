@@ -260,10 +260,10 @@ double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_len
   });
   // The convolution's weights are among the elements.
   const double scans = sum_layers<double>(model, [](const LayerSpec& layer) {
-    return layer.mamba ? scan_flops_per_token(*layer.mamba) -
-                             2.0 * static_cast<double>(layer.mamba->channels() *
-                                                       layer.mamba->conv_kernel)
-                       : 0.0;
+    return layer.mamba
+               ? scan_flops_per_token(*layer.mamba) -
+                     2.0 * static_cast<double>(layer.mamba->channels() * layer.mamba->conv_kernel)
+               : 0.0;
   });
   return 2 * elements + attention + scans;
 }

@@ -35,9 +35,10 @@ std::string layer_letters(const ConfigReader& config, Keys list_keys, std::strin
           std::find_if(kLayerNames.begin(), kLayerNames.end(),
                        [&](const LayerName& n) { return n.name == text || n.other_name == text; });
       if (known == kLayerNames.end()) {
-        item.error(fmt::format("layer type '{}' is not supported; allowed: linear_attention, "
-                               "full_attention, mlp, moe",
-                               text));
+        item.error(
+            fmt::format("layer type '{}' is not supported; allowed: linear_attention, "
+                        "full_attention, mlp, moe",
+                        text));
         return {};
       }
       letters += known->letter;
@@ -47,8 +48,8 @@ std::string layer_letters(const ConfigReader& config, Keys list_keys, std::strin
   letters = config.text(pattern, "");
   const auto unknown = letters.find_first_not_of("M*-E");
   if (unknown != std::string::npos) {
-    config.error({pattern}, fmt::format("layer '{}' is not supported; allowed: M, *, -, E",
-                                        letters[unknown]));
+    config.error({pattern},
+                 fmt::format("layer '{}' is not supported; allowed: M, *, -, E", letters[unknown]));
     return {};
   }
   return letters;
@@ -97,8 +98,8 @@ LayerSpec nemotron_layer(const ConfigReader& config, const ModelSpec& model, cha
   if (letter == 'M') layer.mamba = read_nemotron_mamba(config);
   if (letter == 'E') layer.moe = read_nemotron_experts(config);
   if (letter == '*') {
-    layer.attention = read_grouped_attention(config, model.hidden,
-                                             {.heads = 32, .kv_heads = 8, .head_dim = 128});
+    layer.attention =
+        read_grouped_attention(config, model.hidden, {.heads = 32, .kv_heads = 8, .head_dim = 128});
   }
   if (letter == '-') {
     layer.ffn =

@@ -123,8 +123,8 @@ class MambaMixer {
   }
 
   void exchange(std::int64_t cols) {
-    const Bytes size = sizes_.activations(static_cast<double>(sizes_.tokens()),
-                                          static_cast<double>(cols));
+    const Bytes size =
+        sizes_.activations(static_cast<double>(sizes_.tokens()), static_cast<double>(cols));
     for (const Pass pass : {Pass::forward, Pass::dgrad}) {
       builder_.exposed(pass, Part::mamba_mix,
                        {CollectiveKind::all_to_all, ParallelGroup::cp, size});
@@ -194,10 +194,9 @@ class MambaMixer {
                 {.read = b_or_c() + values() + steps_fp32(), .written = states_fp32()});
     scan_kernel(kPass, "state_passing_gradient", 0,
                 {.read = 2 * states_fp32(), .written = 2 * states()});
-    scan_kernel(
-        kPass, "values_gradient", state_flop() + pair_flop(),
-        {.read = 2 * values() + products() + 2 * steps_fp32() + b_or_c() + states(),
-         .written = values() + steps_fp32()});
+    scan_kernel(kPass, "values_gradient", state_flop() + pair_flop(),
+                {.read = 2 * values() + products() + 2 * steps_fp32() + b_or_c() + states(),
+                 .written = values() + steps_fp32()});
     for (const std::string_view label : {"b_gradient", "c_gradient"}) {
       scan_kernel(kPass, label, state_flop(),
                   {.read = values() + states() + 2 * steps_fp32() + b_or_c(),
@@ -239,9 +238,9 @@ class MambaMixer {
                   Bytes{activations(tokens_, projected(scan_heads_, scan_groups_))});
     builder_.keep(mix("scan_output"), Bytes{values()});
     builder_.keep(mix("gated_norm_input"), Bytes{activations(sizes_.tokens(), inner_)});
-    builder_.keep(mix("gated_norm_output"),
-                  sizes_.kept_operands(static_cast<double>(sizes_.tokens()),
-                                       static_cast<double>(inner_)));
+    builder_.keep(
+        mix("gated_norm_output"),
+        sizes_.kept_operands(static_cast<double>(sizes_.tokens()), static_cast<double>(inner_)));
   }
 
   /// When states and their gradients meet: those of the residual stream, of the scan's output
@@ -258,10 +257,10 @@ class MambaMixer {
   const LocalSizes& sizes_;
   const RankShape& shape_;
   const MambaSpec& mamba_;
-  std::int64_t heads_, groups_, inner_;     ///< after TP
-  std::int64_t scan_heads_, scan_groups_;   ///< inside the scan, after CP too
-  std::int64_t tokens_;                     ///< inside the scan: of whole sequences
-  std::int64_t chunk_, chunks_;             ///< positions of a chunk; chunks of the micro-batch
+  std::int64_t heads_, groups_, inner_;    ///< after TP
+  std::int64_t scan_heads_, scan_groups_;  ///< inside the scan, after CP too
+  std::int64_t tokens_;                    ///< inside the scan: of whole sequences
+  std::int64_t chunk_, chunks_;            ///< positions of a chunk; chunks of the micro-batch
 };
 
 }  // namespace

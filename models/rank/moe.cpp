@@ -114,8 +114,8 @@ class RoutedExperts {
   }
 
   /// Into and out of the features that the experts work on: whole on every tensor-parallel rank
-  /// (Megatron-LM core/transformer/moe/moe_layer.py, fc1_latent_proj and fc2_latent_proj). The first
-  /// reads what the router reads, of which a narrow GEMM keeps a copy of its own.
+  /// (Megatron-LM core/transformer/moe/moe_layer.py, fc1_latent_proj and fc2_latent_proj). The
+  /// first reads what the router reads, of which a narrow GEMM keeps a copy of its own.
   void latent_down() {
     if (sizes_.fp8())
       builder_.keep({Part::permute, "latent_input"},
@@ -240,8 +240,8 @@ class RoutedExperts {
     const Site site{Part::expert_fc2, "expert_bias"};
     const double tensor = states(worked_on_).value;
     const RowShape rows = rows_of(worked_on_, hidden_size_);
-    const double biases = static_cast<double>(
-        local_ * (hidden_size_ + activation_inputs(moe_.activation) * width_));
+    const double biases =
+        static_cast<double>(local_ * (hidden_size_ + activation_inputs(moe_.activation) * width_));
     builder_.expert_parameters(biases);
     if (shape_.fuses_experts) return;
     const double fp32 = kFp32 * worked_on_ * hidden_;
@@ -321,10 +321,10 @@ class RoutedExperts {
   const LocalSizes& sizes_;
   const RankShape& shape_;
   const MoeSpec& moe_;
-  bool one_by_one_;     ///< a loop over experts, each with its tokens' rows
-  std::int64_t local_;  ///< experts of this rank
-  std::int64_t width_;  ///< expert FFN width after ETP
-  double tokens_;       ///< T'
+  bool one_by_one_;           ///< a loop over experts, each with its tokens' rows
+  std::int64_t local_;        ///< experts of this rank
+  std::int64_t width_;        ///< expert FFN width after ETP
+  double tokens_;             ///< T'
   std::int64_t hidden_size_;  ///< that the experts work on
   double hidden_;
   double copies_;     ///< that are sent of each token

@@ -35,10 +35,9 @@ std::string frequency_of(const ModelSpec& model) {
 
 /// State-space layers, or layers without attention or feed-forward block.
 bool is_hybrid(const ModelSpec& model) {
-  return std::any_of(
-      model.layer_kinds.begin(), model.layer_kinds.end(), [](const LayerSpec& kind) {
-        return kind.mamba || !kind.attends() || !kind.feeds_forward();
-      });
+  return std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(), [](const LayerSpec& kind) {
+    return kind.mamba || !kind.attends() || !kind.feeds_forward();
+  });
 }
 
 void refuse_odd_models(const ModelSpec& model, Refusals& refusals) {
@@ -157,7 +156,9 @@ MegatronLayers megatron_layers(const Scenario& scenario, Refusals& refusals) {
   const ModelSpec& model = scenario.model;
   MegatronLayers layers;
   if (is_hybrid(model)) {
-    refusals.lacks(true, "model", "export of hybrids with state-space layers (pretrain_mamba.py)");
+    refusals.add("model",
+                 "hybrids with state-space layers are not exported: their program is another one "
+                 "(pretrain_mamba.py)");
     layers.ffn = models::FeedForwardSpec{};
     return layers;
   }

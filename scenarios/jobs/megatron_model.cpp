@@ -171,8 +171,8 @@ models::MambaSpec mamba_of(ArgumentReader& arguments, std::int64_t hidden) {
   mamba.state = arguments.count("mamba-state-dim", 128);
   mamba.groups = arguments.count("mamba-num-groups", 8);
   if (mamba.heads % mamba.groups != 0) {
-    arguments.error("mamba-num-groups", fmt::format("{} groups do not divide {} heads",
-                                                    mamba.groups, mamba.heads));
+    arguments.error("mamba-num-groups",
+                    fmt::format("{} groups do not divide {} heads", mamba.groups, mamba.heads));
   }
   return mamba;
 }

@@ -211,7 +211,8 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
       const models::MambaSpec& mamba =
           *first_of(model, [](const LayerSpec& l) { return l.mamba.has_value(); }).mamba;
       return fmt::format(
-          "tp, cp: {} x {} ranks do not share {} heads in {} groups of state-space layers: tp divides"
+          "tp, cp: {} x {} ranks do not share {} heads in {} groups of state-space layers: tp "
+          "divides"
           " the groups, tp*cp the heads, and one of cp and a rank's groups the other",
           plan.tp, plan.cp, mamba.heads, mamba.groups);
     }

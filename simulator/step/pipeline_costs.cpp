@@ -169,16 +169,24 @@ double gradient_passes_s(const CostModel& cost, const FrameworkTraits& framework
   return cost.operator_cost(op).time_s;
 }
 
-void add_unit(StageCost& stage, const UnitCost& unit, double count) {
+void add_work(StageCost& stage, const UnitCost& unit, double count) {
   stage.forward_s += count * unit.forward_s;
   stage.backward_s += count * unit.backward_s;
   stage.weight_s += count * unit.weight_s;
   stage.split_s += count * unit.split_s;
   stage.forward_ep_s += count * unit.forward[CostKind::ep];
   stage.backward_ep_s += count * unit.backward[CostKind::ep];
+}
+
+void add_parameters(StageCost& stage, const UnitCost& unit, double count) {
   stage.dense_parameters += count * unit.dense_parameters;
   stage.expert_parameters += count * unit.expert_parameters;
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
+}
+
+void add_unit(StageCost& stage, const UnitCost& unit, double count) {
+  add_work(stage, unit, count);
+  add_parameters(stage, unit, count);
 }
 
 /// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state
@@ -264,6 +272,13 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     if (layout[i].embedding) add_unit(stage, shard.embedding, 1);
     if (layout[i].head) {
       add_unit(stage, shard.head, 1);
+      // Every further token is predicted by the same projection, with a loss of its own; where one
+      // module predicts them all, its parameters are those of one.
+      add_work(stage, shard.head, out.mtp_depth);
+      if (job_.model->mtp_repeats && out.mtp_depth > 1) {
+        for (const auto kind : job_.model->mtp_layers)
+          add_parameters(stage, shard.layers[kind], 1 - out.mtp_depth);
+      }
       if (!layout[i].embedding) stage.dense_parameters += shard.tied_table_parameters;
     }
     if (schedule.chunks_in_flight != nullptr)

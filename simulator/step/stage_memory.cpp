@@ -70,10 +70,17 @@ double kept_root_bytes(const PlanTerms& t, const StageLayers& layers) {
   return t.framework.states.parameter_bytes * root;
 }
 
+/// What the head keeps, for the next token and for those further on: each has a loss of its own,
+/// and all are there before the first backward (Megatron-LM
+/// core/transformer/multi_token_prediction.py).
+double head_kept_bytes(const PlanTerms& t) {
+  return (1 + t.pipeline.mtp_depth) * t.shard.head.full_saved_bytes;
+}
+
 /// The loss: nothing but the root is gathered. What the head keeps lives only here, since the last
 /// stage runs forward and backward of a micro-batch's head back to back.
 Moment head_moment(const PlanTerms& t, const StageLayers& layers) {
-  return {t.shard.head.full_saved_bytes + t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
+  return {head_kept_bytes(t) + t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
 }
 
 /// A layer's backward: its own transient, under recomputation also everything that it keeps until
@@ -152,7 +159,7 @@ void add_growing_gradients(const PlanTerms& t, const StageLayers& layers, Memory
     most = kept + transient + gradients;
     alive = gradients;
   };
-  if (layers.head) consider(memory.activations + head.full_saved_bytes, head.transient_bytes, 0);
+  if (layers.head) consider(memory.activations + head_kept_bytes(t), head.transient_bytes, 0);
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];

@@ -123,7 +123,7 @@ StageWork stage_work(const PlanTerms& t, std::size_t stage, const StageTime& tim
                       layers.layers[kind] * recomputed);
   }
   if (layers.embedding) add_unit(t.shard.embedding, 1);
-  if (layers.head) add_unit(t.shard.head, 1);
+  if (layers.head) add_unit(t.shard.head, 1 + t.pipeline.mtp_depth);
   work.forward.hide(CostKind::ep, time.hidden_forward_s);
   work.backward.hide(CostKind::ep, time.hidden_backward_s);
   work.backward.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet});
@@ -159,7 +159,7 @@ double executed_flops(const PlanTerms& t) {
                (unit.tensor_flops +
                 recomputed * unit.policies[static_cast<std::size_t>(t.policy)].tensor_flops);
     }
-    if (layers.head) stage += t.shard.head.tensor_flops;
+    if (layers.head) stage += (1 + t.pipeline.mtp_depth) * t.shard.head.tensor_flops;
     per_micro_batch += layers.repeats * stage;
   }
   const double ranks_per_stage =

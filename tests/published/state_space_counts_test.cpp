@@ -25,7 +25,7 @@ struct Sizes {
 
 Sizes sizes_of(const MambaSpec& m, double batch, double length) {
   const auto d = [](std::int64_t n) { return static_cast<double>(n); };
-  return {batch * length, batch,       length,     d(m.heads),    d(m.inner()),
+  return {batch * length, batch,       length,     d(m.heads),      d(m.inner()),
           d(m.state),     d(m.groups), d(m.chunk), d(m.channels()), d(m.conv_kernel)};
 }
 

@@ -101,7 +101,8 @@ TEST(LatentExperts, TokensTravelAndExpertsWorkInTheLatent) {
   const auto exchanged = [&] {
     double sum = 0;
     for (const CollectiveUse& use : layer_of(model, shape).collectives)
-      if (use.collective.fan_out != 0 || use.collective.copies > 1) sum += use.collective.size.value;
+      if (use.collective.fan_out != 0 || use.collective.copies > 1)
+        sum += use.collective.size.value;
     return sum;
   };
   const double before = exchanged();
