@@ -30,6 +30,10 @@ constexpr std::array<std::string_view, kPartCount> kPartNames = {
     "head",
     "loss",
     "modulation",
+    "mamba_norm",
+    "mamba_in",
+    "mamba_mix",
+    "mamba_out",
 };
 static_assert(!kPartNames.back().empty());
 static_assert(kPartCount <= 32, "PartSet has 32 bits");

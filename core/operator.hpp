@@ -28,10 +28,14 @@ enum class OperatorKind : std::uint8_t {
   permute,   ///< MoE token permutation, either direction
   optimizer,
   copy,
+  convolution,  ///< causal depthwise convolution along the sequence
+  state_space,  ///< a kernel of the chunked state-space scan (Mamba-2)
 };
 
 /// How the cost of an operator is found: from tiles, from attention pairs, or from bytes moved.
-enum class CostClass : std::uint8_t { gemm, attention, bandwidth };
+/// `scan`: from bytes moved too, though its products are counted as FLOPs: some 30 per byte, a
+/// tenth of what would keep tensor cores busy.
+enum class CostClass : std::uint8_t { gemm, attention, bandwidth, scan };
 
 struct OperatorTraits {
   OperatorKind kind;
@@ -56,8 +60,10 @@ inline constexpr std::array kOperators = {
     OperatorTraits{OperatorKind::permute, "permute", CostClass::bandwidth},
     OperatorTraits{OperatorKind::optimizer, "optimizer", CostClass::bandwidth},
     OperatorTraits{OperatorKind::copy, "copy", CostClass::bandwidth},
+    OperatorTraits{OperatorKind::convolution, "convolution", CostClass::scan},
+    OperatorTraits{OperatorKind::state_space, "state_space", CostClass::scan},
 };
-static_assert(kOperators.size() == static_cast<std::size_t>(OperatorKind::copy) + 1);
+static_assert(kOperators.size() == static_cast<std::size_t>(OperatorKind::state_space) + 1);
 
 constexpr const OperatorTraits& traits(OperatorKind k) {
   return kOperators[static_cast<std::size_t>(k)];
@@ -120,8 +126,12 @@ enum class Part : std::uint8_t {
   head,
   loss,
   modulation,  ///< adaLN: from the condition to shifts, scales and gates
+  mamba_norm,
+  mamba_in,   ///< projection to gate, values, B, C and steps of a state-space layer
+  mamba_mix,  ///< its convolution, scan and norm
+  mamba_out,
 };
-inline constexpr int kPartCount = static_cast<int>(Part::modulation) + 1;
+inline constexpr int kPartCount = static_cast<int>(Part::mamba_out) + 1;
 
 /// Set of parts as bits.
 using PartSet = std::uint32_t;

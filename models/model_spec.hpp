@@ -50,6 +50,23 @@ struct AttentionSpec {
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };
 
+/// Mamba-2's mixer (Dao and Gu 2024, arXiv 2405.21060, section 7): heads of `head_dim` values whose
+/// state of `head_dim` x `state` decays by a step of its own; `groups` of heads share B and C.
+struct MambaSpec {
+  std::int64_t heads = 0, head_dim = 0;
+  std::int64_t state = 0;
+  std::int64_t groups = 1;
+  std::int64_t conv_kernel = 4;  ///< positions that the depthwise convolution sees
+  std::int64_t chunk = 128;      ///< positions that the scan works on at once
+  bool conv_bias = true;
+  [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
+  /// Channels of the convolution: values, B and C.
+  [[nodiscard]] std::int64_t channels() const { return inner() + 2 * groups * state; }
+  /// Outputs of the input projection: gate, channels and the heads' steps.
+  [[nodiscard]] std::int64_t projected() const { return inner() + channels() + heads; }
+  friend bool operator==(const MambaSpec&, const MambaSpec&) = default;
+};
+
 struct FeedForwardSpec {
   std::int64_t hidden = 0;  ///< width of one side of a gated unit
   ActivationKind activation = ActivationKind::gelu;
@@ -62,6 +79,9 @@ struct MoeSpec {
   std::int64_t top_k = 0;
   std::int64_t expert_hidden = 0;  ///< FFN width of one routed expert
   std::int64_t shared_hidden = 0;  ///< total FFN width of the shared experts, 0 = none
+  /// Routed experts work on so many features, into and out of which one projection each goes for
+  /// all of them (LatentMoE, Nemotron 3); 0 = on the hidden state itself.
+  std::int64_t latent = 0;
   ActivationKind activation = ActivationKind::swiglu;
   bool bias = false;  ///< of router and routed experts (GPT-OSS)
   /// A token's experts all stand in the best `top_groups` of `groups` equal runs of experts, so
@@ -94,9 +114,11 @@ struct DiffusionBlock {
   friend bool operator==(const DiffusionBlock&, const DiffusionBlock&) = default;
 };
 
-/// One kind of layer. Exactly one of `ffn` and `moe` is set.
+/// One kind of layer: a mixer (attention, or a state space), then a feed-forward block (`ffn` or
+/// `moe`). Layers of hybrid models have only one of the two, behind one norm.
 struct LayerSpec {
-  AttentionSpec attention;
+  AttentionSpec attention;  ///< without heads: none
+  std::optional<MambaSpec> mamba;
   std::optional<FeedForwardSpec> ffn;
   std::optional<MoeSpec> moe;
   /// Norms of the layer that act on the hidden state: 2 (before attention, before FFN); 1 where
@@ -104,6 +126,9 @@ struct LayerSpec {
   int norms = 2;
   bool parallel_residual = false;  ///< attention and FFN read the same input (GPT-NeoX, Falcon)
   std::optional<DiffusionBlock> diffusion;
+  [[nodiscard]] bool attends() const { return attention.heads > 0; }
+  [[nodiscard]] bool mixes() const { return attends() || mamba.has_value(); }
+  [[nodiscard]] bool feeds_forward() const { return ffn.has_value() || moe.has_value(); }
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };
 
@@ -147,6 +172,10 @@ struct ModelSpec {
   /// Multi-token-prediction modules published beside the model (DeepSeek-V3: 1). Not part of
   /// `parameter_count`, as in the published count; trained only when a scenario asks for them.
   int mtp_depth = 0;
+  /// Kinds of the layers of one such module; empty = the model's last layer.
+  std::vector<std::uint8_t> mtp_layers;
+  /// The first module predicts every further token with its own weights (Nemotron 3).
+  bool mtp_repeats = false;
   std::optional<DiffusionSpec> diffusion;  ///< a diffusion transformer; `vocabulary` is then 0
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
@@ -182,6 +211,11 @@ struct Parameter {
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
 /// Parameters that act on one token: experts count top_k of `experts`.
 [[nodiscard]] std::int64_t active_parameter_count(const ModelSpec& model);
+
+/// FLOPs of a token in the scan and the convolution of a state-space layer, forward, by the chunked
+/// algorithm: products of C and B inside a chunk, with the causal half of them the values, and two
+/// products of each head's values and state.
+[[nodiscard]] double scan_flops_per_token(const MambaSpec& mamba);
 
 /// Model FLOPs of one token at this sequence length, forward only: 2 x matmul parameters (output
 /// projection included, input embedding not) + attention 4 * heads * head_dim * s per layer.

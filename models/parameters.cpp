@@ -66,6 +66,18 @@ void add_attention(ParameterList& list, const ModelSpec& model, const AttentionS
   }
 }
 
+void add_mamba(ParameterList& list, const ModelSpec& model, const MambaSpec& mamba) {
+  list.matrix(Part::mamba_in, "mamba_in", mamba.projected(), model.hidden, Sharding::tensor);
+  list.matrix(Part::mamba_mix, "convolution", mamba.channels(), mamba.conv_kernel,
+              Sharding::tensor);
+  if (mamba.conv_bias)
+    list.vector(Part::mamba_mix, "convolution_bias", mamba.channels(), Sharding::tensor);
+  for (const char* label : {"step_bias", "decay", "skip"})
+    list.vector(Part::mamba_mix, label, mamba.heads, Sharding::tensor);
+  list.vector(Part::mamba_mix, "gated_norm", mamba.inner(), Sharding::tensor);
+  list.matrix(Part::mamba_out, "mamba_out", model.hidden, mamba.inner(), Sharding::tensor);
+}
+
 void add_feed_forward(ParameterList& list, const ModelSpec& model, const FeedForwardSpec& ffn) {
   const std::int64_t inputs = activation_inputs(ffn.activation) * ffn.hidden;
   list.matrix(Part::fc1, "fc1", inputs, model.hidden, Sharding::tensor);
@@ -76,10 +88,15 @@ void add_feed_forward(ParameterList& list, const ModelSpec& model, const FeedFor
 
 void add_experts(ParameterList& list, const ModelSpec& model, const MoeSpec& moe) {
   const int inputs = activation_inputs(moe.activation);
+  const std::int64_t width = moe.latent > 0 ? moe.latent : model.hidden;
   list.matrix(Part::router, "router", moe.experts, model.hidden, Sharding::replicated);
-  list.matrix(Part::expert_fc1, "expert_fc1", inputs * moe.expert_hidden, model.hidden,
-              Sharding::expert, moe.experts);
-  list.matrix(Part::expert_fc2, "expert_fc2", model.hidden, moe.expert_hidden, Sharding::expert,
+  if (moe.latent > 0) {
+    list.matrix(Part::permute, "latent_down", moe.latent, model.hidden, Sharding::replicated);
+    list.matrix(Part::permute, "latent_up", model.hidden, moe.latent, Sharding::replicated);
+  }
+  list.matrix(Part::expert_fc1, "expert_fc1", inputs * moe.expert_hidden, width, Sharding::expert,
+              moe.experts);
+  list.matrix(Part::expert_fc2, "expert_fc2", width, moe.expert_hidden, Sharding::expert,
               moe.experts);
   if (moe.bias) {
     list.vector(Part::router, "router_bias", moe.experts);
@@ -154,10 +171,17 @@ double matmul_elements(const ModelSpec& model, const LayerSpec& layer) {
 std::vector<Parameter> layer_parameters(const ModelSpec& model, const LayerSpec& layer) {
   if (layer.diffusion) return diffusion_layer_parameters(model, layer);
   ParameterList list(model);
-  list.norm(Part::attention_norm, "attention_norm");
-  add_attention(list, model, layer.attention);
+  if (layer.mamba) {
+    list.norm(Part::mamba_norm, "mamba_norm");
+    add_mamba(list, model, *layer.mamba);
+  }
+  if (layer.attends()) {
+    list.norm(Part::attention_norm, "attention_norm");
+    add_attention(list, model, layer.attention);
+  }
   if (layer.norms == 4) list.norm(Part::attention_norm, "post_attention_norm");
-  if (layer.norms >= 2) list.norm(Part::ffn_norm, "ffn_norm");
+  if (layer.feeds_forward() && (layer.norms >= 2 || !layer.mixes()))
+    list.norm(Part::ffn_norm, "ffn_norm");
   if (layer.ffn) add_feed_forward(list, model, *layer.ffn);
   if (layer.moe) add_experts(list, model, *layer.moe);
   if (layer.norms == 4) list.norm(Part::ffn_norm, "post_ffn_norm");
@@ -209,6 +233,14 @@ std::int64_t active_parameter_count(const ModelSpec& model) {
              model, [&](const LayerSpec& layer) { return active_count(model, layer); });
 }
 
+double scan_flops_per_token(const MambaSpec& mamba) {
+  const auto inner = static_cast<double>(mamba.inner()), state = static_cast<double>(mamba.state);
+  const auto chunk = static_cast<double>(mamba.chunk);
+  return 2 * static_cast<double>(mamba.channels() * mamba.conv_kernel) +
+         2 * chunk * state * static_cast<double>(mamba.groups) + inner * (chunk + 1) +
+         4 * inner * state;
+}
+
 double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_length, bool causal) {
   if (model.diffusion) {
     return forward_flops(model, sequence_length) / static_cast<double>(sequence_length);
@@ -226,7 +258,14 @@ double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_len
     return 2.0 * static_cast<double>(a.heads * (a.head_dim_qk + a.head_dim_v)) *
            keys_per_query(sequence_length, a.window, causal);
   });
-  return 2 * elements + attention;
+  // The convolution's weights are among the elements.
+  const double scans = sum_layers<double>(model, [](const LayerSpec& layer) {
+    return layer.mamba
+               ? scan_flops_per_token(*layer.mamba) -
+                     2.0 * static_cast<double>(layer.mamba->channels() * layer.mamba->conv_kernel)
+               : 0.0;
+  });
+  return 2 * elements + attention + scans;
 }
 
 }  // namespace foreplan::models

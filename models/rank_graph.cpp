@@ -4,6 +4,7 @@
 #include "models/rank/attention.hpp"
 #include "models/rank/diffusion_block.hpp"
 #include "models/rank/feed_forward.hpp"
+#include "models/rank/mamba.hpp"
 #include "models/rank/row_operators.hpp"
 
 #include <algorithm>
@@ -34,12 +35,45 @@ void add_output_norm(GraphBuilder& builder, const ModelSpec& model, Site site, S
   add_norm(builder, hidden_norm(model, builder.sizes(), site));
 }
 
-void add_feed_forward(GraphBuilder& builder, const LayerSpec& layer) {
+// The parts of a layer, each with its norms and its addition to the residual stream; the mixers
+// return their worst moment of the backward.
+
+Bytes add_state_space(GraphBuilder& builder, const ModelSpec& model, const MambaSpec& mamba) {
+  add_input_norm(builder, model, {Part::mamba_norm, "mamba_norm"}, "mamba_norm_output", false);
+  const Bytes moment = add_mamba(builder, mamba);
+  add_residual(builder, "mamba_add", 1);
+  return moment;
+}
+
+Bytes add_self_attention(GraphBuilder& builder, const ModelSpec& model, const LayerSpec& layer) {
+  add_input_norm(builder, model, {Part::attention_norm, "attention_norm"}, "attention_norm_output",
+                 false);
+  const Bytes moment = add_attention(builder, model, layer.attention);
+  if (layer.norms >= kNormsOnBothSides) {
+    add_output_norm(builder, model, {Part::attention_norm, "post_attention_norm"},
+                    {Part::attention_output, "post_attention_norm_input"});
+  }
+  if (!layer.parallel_residual) add_residual(builder, "attention_add", 1);
+  return moment;
+}
+
+void add_feed_forward(GraphBuilder& builder, const ModelSpec& model, const LayerSpec& layer) {
+  const bool own_input = layer.mixes() && !layer.parallel_residual;
+  if (own_input) builder.keep({Part::residual, "ffn_input"}, builder.sizes().hidden_state());
+  if (layer.norms >= kOneNormEach || !layer.mixes()) {
+    add_input_norm(builder, model, {Part::ffn_norm, "ffn_norm"}, "ffn_norm_output",
+                   layer.moe.has_value());
+  }
   if (layer.moe) {
     add_moe(builder, *layer.moe);
   } else {
     add_dense_ffn(builder, *layer.ffn);
   }
+  if (layer.norms >= kNormsOnBothSides) {
+    add_output_norm(builder, model, {Part::ffn_norm, "post_ffn_norm"},
+                    {Part::fc2, "post_ffn_norm_input"});
+  }
+  add_residual(builder, "ffn_add", layer.parallel_residual ? 2 : 1);
 }
 
 }  // namespace
@@ -47,34 +81,14 @@ void add_feed_forward(GraphBuilder& builder, const LayerSpec& layer) {
 RankGraph layer_graph(const ModelSpec& model, const LayerSpec& layer, const RankShape& shape) {
   if (layer.diffusion) return diffusion_layer_graph(model, layer, shape);
   GraphBuilder builder(model, shape);
-  const Bytes state = builder.sizes().hidden_state();
-  const bool post_norms = layer.norms >= kNormsOnBothSides;
-
-  builder.keep({Part::residual, "layer_input"}, state, true);
-  add_input_norm(builder, model, {Part::attention_norm, "attention_norm"}, "attention_norm_output",
-                 false);
-  const Bytes attention_moment = add_attention(builder, model, layer.attention);
-  if (post_norms) {
-    add_output_norm(builder, model, {Part::attention_norm, "post_attention_norm"},
-                    {Part::attention_output, "post_attention_norm_input"});
-  }
-  if (!layer.parallel_residual) add_residual(builder, "attention_add", 1);
-  const Bytes kept_by_attention = builder.kept();
-
-  if (!layer.parallel_residual) builder.keep({Part::residual, "ffn_input"}, state);
-  if (layer.norms >= kOneNormEach) {
-    add_input_norm(builder, model, {Part::ffn_norm, "ffn_norm"}, "ffn_norm_output",
-                   layer.moe.has_value());
-  }
-  add_feed_forward(builder, layer);
-  if (post_norms) {
-    add_output_norm(builder, model, {Part::ffn_norm, "post_ffn_norm"},
-                    {Part::fc2, "post_ffn_norm_input"});
-  }
-  add_residual(builder, "ffn_add", layer.parallel_residual ? 2 : 1);
-
-  // By the time attention is differentiated, what the FFN kept is gone.
-  builder.moment(attention_moment - (builder.kept() - kept_by_attention));
+  builder.keep({Part::residual, "layer_input"}, builder.sizes().hidden_state(), true);
+  Bytes mixer_moment;
+  if (layer.mamba) mixer_moment = add_state_space(builder, model, *layer.mamba);
+  if (layer.attends()) mixer_moment = add_self_attention(builder, model, layer);
+  const Bytes kept_by_mixer = builder.kept();
+  if (layer.feeds_forward()) add_feed_forward(builder, model, layer);
+  // By the time the mixer is differentiated, what the FFN kept is gone.
+  builder.moment(mixer_moment - (builder.kept() - kept_by_mixer));
   return std::move(builder).finish();
 }
 

@@ -57,6 +57,16 @@ Json describe_layer(const models::LayerSpec& layer) {
   Json out{{"attention", describe_attention(layer.attention)},
            {"norms", layer.norms},
            {"parallel_residual", layer.parallel_residual}};
+  if (!layer.attends()) out.erase("attention");
+  if (const auto& mamba = layer.mamba) {
+    out["mamba"] = {{"heads", mamba->heads},
+                    {"head_dim", mamba->head_dim},
+                    {"state", mamba->state},
+                    {"groups", mamba->groups},
+                    {"conv_kernel", mamba->conv_kernel},
+                    {"chunk", mamba->chunk},
+                    {"conv_bias", mamba->conv_bias}};
+  }
   if (const auto& ffn = layer.ffn) {
     out["ffn"] = {{"hidden", ffn->hidden},
                   {"activation", static_cast<int>(ffn->activation)},
@@ -76,6 +86,7 @@ Json describe_layer(const models::LayerSpec& layer) {
                   {"router_bias", moe->router_bias},
                   {"shared_expert_gate", moe->shared_expert_gate}};
     if (moe->bias) out["moe"]["bias"] = true;
+    if (moe->latent > 0) out["moe"]["latent"] = moe->latent;
     if (moe->groups > 1) {
       out["moe"]["groups"] = moe->groups;
       out["moe"]["top_groups"] = moe->top_groups;

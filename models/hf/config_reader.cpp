@@ -208,16 +208,38 @@ std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, st
   return slides;
 }
 
-void add_layer(ModelSpec& model, const LayerSpec& layer) {
+std::uint8_t kind_of(ModelSpec& model, const LayerSpec& layer) {
   auto kind = std::find(model.layer_kinds.begin(), model.layer_kinds.end(), layer);
   if (kind == model.layer_kinds.end()) kind = model.layer_kinds.insert(kind, layer);
   const auto index = kind - model.layer_kinds.begin();
   FOREPLAN_ASSERT(index < 256, "a family makes a handful of layer kinds");
-  model.layers.push_back(static_cast<std::uint8_t>(index));
+  return static_cast<std::uint8_t>(index);
+}
+
+void add_layer(ModelSpec& model, const LayerSpec& layer) {
+  model.layers.push_back(kind_of(model, layer));
 }
 
 void add_layers(ModelSpec& model, const LayerSpec& layer, std::int64_t layers) {
   for (std::int64_t i = 0; i < layers; ++i) add_layer(model, layer);
+}
+
+void check_top_k(const ConfigReader& config, Keys experts_keys, const MoeSpec& moe) {
+  if (!config.sound() || moe.top_k <= moe.experts) return;
+  config.error({"num_experts_per_tok"}, fmt::format("{} experts per token, but {} = {}", moe.top_k,
+                                                    *experts_keys.begin(), moe.experts));
+}
+
+void check_expert_groups(const ConfigReader& config, const MoeSpec& moe) {
+  if (!config.sound()) return;
+  if (moe.experts % moe.groups != 0) {
+    config.error({"n_group"},
+                 fmt::format("{} groups do not divide {} experts", moe.groups, moe.experts));
+  } else if (moe.top_groups > moe.groups || moe.experts / moe.groups * moe.top_groups < moe.top_k) {
+    config.error({"topk_group"},
+                 fmt::format("{} of {} groups do not hold the {} experts of a token",
+                             moe.top_groups, moe.groups, moe.top_k));
+  }
 }
 
 }  // namespace foreplan::models::hf

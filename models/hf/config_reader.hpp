@@ -93,6 +93,13 @@ template <class IsSliding>
 [[nodiscard]] std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config,
                                                                 std::int64_t layers);
 
+/// More experts per token than experts is a mistake in either number.
+void check_top_k(const ConfigReader& config, Keys experts_keys, const MoeSpec& moe);
+/// Groups divide the experts, and the best of them hold a token's experts.
+void check_expert_groups(const ConfigReader& config, const MoeSpec& moe);
+
+/// Number of the kind equal to this layer, which is added where there is none.
+[[nodiscard]] std::uint8_t kind_of(ModelSpec& model, const LayerSpec& layer);
 /// Appends a layer, reusing the kind of an equal one.
 void add_layer(ModelSpec& model, const LayerSpec& layer);
 /// Appends `layers` equal layers.

@@ -29,6 +29,10 @@ void read_gpt_oss(const ConfigReader& config, ModelSpec& model);
 void read_deepseek_v2(const ConfigReader& config, ModelSpec& model);
 void read_deepseek_v3(const ConfigReader& config, ModelSpec& model);
 
+// hybrid.cpp: state spaces, alone or between attention and feed-forward layers.
+void read_mamba2(const ConfigReader& config, ModelSpec& model);
+void read_nemotron_h(const ConfigReader& config, ModelSpec& model);
+
 // gpt_like.cpp: GPT-2 and its descendants.
 void read_gpt2(const ConfigReader& config, ModelSpec& model);
 void read_megatron_gpt(const ConfigReader& config, ModelSpec& model);

@@ -10,13 +10,6 @@ namespace foreplan::models::hf {
 
 namespace {
 
-/// More experts per token than experts is a mistake in either number.
-void check_top_k(const ConfigReader& config, Keys experts_keys, const MoeSpec& moe) {
-  if (!config.sound() || moe.top_k <= moe.experts) return;
-  config.error({"num_experts_per_tok"}, fmt::format("{} experts per token, but {} = {}", moe.top_k,
-                                                    *experts_keys.begin(), moe.experts));
-}
-
 /// Which layers have experts in the Qwen MoE families: every `decoder_sparse_step`-th, except those
 /// listed in `mlp_only_layers`.
 std::vector<bool> qwen_sparse_layers(const ConfigReader& config, std::int64_t layers,
@@ -156,15 +149,7 @@ void read_groups(const ConfigReader& config, const DeepSeekDefaults& defaults, M
     return;
   moe.groups = config.count({"n_group"}, std::max<std::int64_t>(1, defaults.groups));
   moe.top_groups = config.count({"topk_group"}, std::max<std::int64_t>(1, defaults.top_groups));
-  if (!config.sound()) return;
-  if (moe.experts % moe.groups != 0) {
-    config.error({"n_group"},
-                 fmt::format("{} groups do not divide {} experts", moe.groups, moe.experts));
-  } else if (moe.top_groups > moe.groups || moe.experts / moe.groups * moe.top_groups < moe.top_k) {
-    config.error({"topk_group"},
-                 fmt::format("{} of {} groups do not hold the {} experts of a token",
-                             moe.top_groups, moe.groups, moe.top_k));
-  }
+  check_expert_groups(config, moe);
 }
 
 AttentionSpec read_latent_attention(const ConfigReader& config, std::int64_t heads) {

@@ -24,7 +24,8 @@ class RoutedExperts {
         local_(share(moe.experts, shape_.ep)),
         width_(share(moe.expert_hidden, shape_.etp)),
         tokens_(static_cast<double>(sizes_.sharded_tokens())),
-        hidden_(static_cast<double>(sizes_.hidden())),
+        hidden_size_(moe.latent > 0 ? moe.latent : sizes_.hidden()),
+        hidden_(static_cast<double>(hidden_size_)),
         copies_(shape_.dispatcher == TokenDispatcher::by_rank ? ranks_of_a_token()
                                                               : static_cast<double>(moe.top_k)),
         sent_(tokens_ * copies_),
@@ -34,6 +35,7 @@ class RoutedExperts {
 
   void add() {
     route();
+    if (moe_.latent > 0) latent_down();
     const bool by_rank = shape_.dispatcher == TokenDispatcher::by_rank;
     if (!by_rank) spread("permute", tokens_, sent_);
     note_permutation();
@@ -51,6 +53,7 @@ class RoutedExperts {
     }
     combine();
     if (!by_rank) spread("unpermute", sent_, tokens_);
+    if (moe_.latent > 0) latent_up();
     note_moments();
   }
 
@@ -110,12 +113,32 @@ class RoutedExperts {
                   Bytes{(one_by_one_ ? kFp32 : 26.0) * tokens_ * experts});
   }
 
+  /// Into and out of the features that the experts work on: whole on every tensor-parallel rank
+  /// (Megatron-LM core/transformer/moe/moe_layer.py, fc1_latent_proj and fc2_latent_proj). The
+  /// first reads what the router reads, of which a narrow GEMM keeps a copy of its own.
+  void latent_down() {
+    if (sizes_.fp8())
+      builder_.keep({Part::permute, "latent_input"},
+                    sizes_.kept_operands(tokens_, static_cast<double>(sizes_.hidden())));
+    add_linear(builder_, {.site = {Part::permute, "latent_down"},
+                          .inputs = sizes_.hidden(),
+                          .outputs = moe_.latent,
+                          .split = Split::replicated});
+  }
+  void latent_up() {
+    builder_.keep({Part::permute, "latent_output"}, sizes_.kept_operands(tokens_, hidden_));
+    add_linear(builder_, {.site = {Part::permute, "latent_up"},
+                          .inputs = moe_.latent,
+                          .outputs = sizes_.hidden(),
+                          .split = Split::replicated});
+  }
+
   /// Fused permutation from one number of rows to another: all are read once and written once;
   /// backward the reverse.
   void spread(std::string_view label, double from, double to) {
     const double in = states(from).value, out = states(to).value;
     const Site site{Part::permute, label};
-    const RowShape rows = rows_of(std::max(from, to), sizes_.hidden());
+    const RowShape rows = rows_of(std::max(from, to), hidden_size_);
     builder_.rows(OperatorKind::permute, Pass::forward, site, rows, {.read = in, .written = out});
     builder_.rows(OperatorKind::permute, Pass::dgrad, site, rows, {.read = out, .written = in});
     builder_.end_node();
@@ -135,7 +158,7 @@ class RoutedExperts {
     const double bytes = states(worked_on_).value;
     for (const Pass pass : {Pass::forward, Pass::dgrad}) {
       builder_.rows(OperatorKind::permute, pass, {Part::permute, label},
-                    rows_of(worked_on_, sizes_.hidden()), {.read = bytes, .written = bytes});
+                    rows_of(worked_on_, hidden_size_), {.read = bytes, .written = bytes});
     }
     builder_.end_node();
     if (!one_by_one_) builder_.keep({Part::permute, "sort_map"}, Bytes{4.0 * worked_on_});
@@ -193,7 +216,7 @@ class RoutedExperts {
   void experts() {
     const int inputs = activation_inputs(moe_.activation);
     builder_.keep({Part::permute, "expert_input"}, sizes_.kept_operands(worked_on_, hidden_));
-    expert_linear({Part::expert_fc1, "expert_fc1"}, sizes_.hidden(), inputs * width_);
+    expert_linear({Part::expert_fc1, "expert_fc1"}, hidden_size_, inputs * width_);
     // Applies the routing probabilities, too, so that neither fc2's output nor the combine is kept.
     if (!shape_.fuses_experts) {
       add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
@@ -202,7 +225,7 @@ class RoutedExperts {
     keep_activation(builder_, {Part::expert_fc1, "fc1_output"},
                     {Part::expert_activation, "activation_output"}, moe_.activation, worked_on_,
                     static_cast<double>(width_));
-    expert_linear({Part::expert_fc2, "expert_fc2"}, width_, sizes_.hidden());
+    expert_linear({Part::expert_fc2, "expert_fc2"}, width_, hidden_size_);
     // Unfused, fc2's output meets the probabilities. One expert after the other, the sum over
     // experts keeps what it adds; else the output is weighed in fp32 (torchtitan v0.2.2
     // models/moe/moe.py), and the fp32 copy is kept.
@@ -216,9 +239,9 @@ class RoutedExperts {
   void add_output_bias() {
     const Site site{Part::expert_fc2, "expert_bias"};
     const double tensor = states(worked_on_).value;
-    const RowShape rows = rows_of(worked_on_, sizes_.hidden());
-    const double biases = static_cast<double>(
-        local_ * (sizes_.hidden() + activation_inputs(moe_.activation) * width_));
+    const RowShape rows = rows_of(worked_on_, hidden_size_);
+    const double biases =
+        static_cast<double>(local_ * (hidden_size_ + activation_inputs(moe_.activation) * width_));
     builder_.expert_parameters(biases);
     if (shape_.fuses_experts) return;
     const double fp32 = kFp32 * worked_on_ * hidden_;
@@ -298,10 +321,11 @@ class RoutedExperts {
   const LocalSizes& sizes_;
   const RankShape& shape_;
   const MoeSpec& moe_;
-  bool one_by_one_;     ///< a loop over experts, each with its tokens' rows
-  std::int64_t local_;  ///< experts of this rank
-  std::int64_t width_;  ///< expert FFN width after ETP
-  double tokens_;       ///< T'
+  bool one_by_one_;           ///< a loop over experts, each with its tokens' rows
+  std::int64_t local_;        ///< experts of this rank
+  std::int64_t width_;        ///< expert FFN width after ETP
+  double tokens_;             ///< T'
+  std::int64_t hidden_size_;  ///< that the experts work on
   double hidden_;
   double copies_;     ///< that are sent of each token
   double sent_;       ///< token copies that this rank dispatches

@@ -30,15 +30,24 @@ std::string_view layout_text(models::BlockLayout layout) {
 std::string layer_kind_text(const LayerSpec& layer) {
   const auto& a = layer.attention;
   std::string text(layer.diffusion ? layout_text(layer.diffusion->layout) : std::string_view());
-  text += a.latent ? "MLA" : a.kv_heads == a.heads ? "MHA" : a.kv_heads == 1 ? "MQA" : "GQA";
-  text += fmt::format(" {} heads", a.heads);
-  if (!a.latent && a.kv_heads != a.heads) text += fmt::format(" ({} KV)", a.kv_heads);
+  if (layer.mamba) {
+    const models::MambaSpec& m = *layer.mamba;
+    text += fmt::format("Mamba-2 {} heads of {}, state {}, {} groups", m.heads, m.head_dim, m.state,
+                        m.groups);
+  }
+  if (layer.attends()) {
+    text += a.latent ? "MLA" : a.kv_heads == a.heads ? "MHA" : a.kv_heads == 1 ? "MQA" : "GQA";
+    text += fmt::format(" {} heads", a.heads);
+    if (!a.latent && a.kv_heads != a.heads) text += fmt::format(" ({} KV)", a.kv_heads);
+  }
   if (a.window > 0) text += fmt::format(", window {}", a.window);
   if (layer.diffusion && layer.diffusion->cross) text += ", cross attention";
-  if (layer.ffn) text += fmt::format(", FFN {}", layer.ffn->hidden);
+  const std::string_view comma = layer.mixes() ? ", " : "";
+  if (layer.ffn) text += fmt::format("{}FFN {}", comma, layer.ffn->hidden);
   if (layer.moe) {
-    text += fmt::format(", {} experts of {}, top {}", layer.moe->experts, layer.moe->expert_hidden,
-                        layer.moe->top_k);
+    text += fmt::format("{}{} experts of {}, top {}", comma, layer.moe->experts,
+                        layer.moe->expert_hidden, layer.moe->top_k);
+    if (layer.moe->latent > 0) text += fmt::format(", latent {}", layer.moe->latent);
     if (layer.moe->shared_hidden > 0) text += fmt::format(", shared {}", layer.moe->shared_hidden);
   }
   return text;

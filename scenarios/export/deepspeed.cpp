@@ -30,7 +30,11 @@ void refuse(const ParallelPlan& plan, const Scenario& scenario, Refusals& refusa
   refusals.lacks(has_experts(scenario.model) && plan.ep == 1 && plan.etp != plan.tp, "etp",
                  "tensor parallelism of experts without expert parallelism");
   for (const auto& kind : scenario.model.layer_kinds) {
-    if (!kind.attention.latent && plan.tp > kind.attention.kv_heads) {
+    if (kind.mamba && plan.tp > 1) {
+      refusals.lacks(true, "tp", "tensor parallelism of state-space layers");
+      break;
+    }
+    if (kind.attends() && !kind.attention.latent && plan.tp > kind.attention.kv_heads) {
       refusals.add("tp", fmt::format("DeepSpeed: autotp_size {} exceeds the model's key-value head "
                                      "count {}",
                                      plan.tp, kind.attention.kv_heads));

@@ -33,6 +33,13 @@ std::string frequency_of(const ModelSpec& model) {
   return fmt::format("({})", text);
 }
 
+/// State-space layers, or layers without attention or feed-forward block.
+bool is_hybrid(const ModelSpec& model) {
+  return std::any_of(model.layer_kinds.begin(), model.layer_kinds.end(), [](const LayerSpec& kind) {
+    return kind.mamba || !kind.attends() || !kind.feeds_forward();
+  });
+}
+
 void refuse_odd_models(const ModelSpec& model, Refusals& refusals) {
   refusals.lacks(model.position == PositionKind::alibi, "model", "ALiBi positions");
   refusals.lacks(model.embedding_norm, "model", "norm of the embedding");
@@ -42,6 +49,7 @@ void refuse_odd_models(const ModelSpec& model, Refusals& refusals) {
   refusals.lacks(!model.final_norm, "model", "model without a final norm");
   const bool layer_norm = model.norm == NormKind::layer_norm;
   refusals.lacks(layer_norm && !model.norm_bias, "model", "LayerNorm without a bias");
+  if (is_hybrid(model)) return;  // said by the layers
   for (const LayerSpec& kind : model.layer_kinds) {
     refusals.lacks(kind.norms != 2, "model", "layer with another number of norms than two");
     refusals.lacks(kind.parallel_residual, "model", "parallel attention and feed-forward layer");
@@ -147,6 +155,13 @@ void add_positions(const Scenario& scenario, MegatronArguments& out, Refusals& r
 MegatronLayers megatron_layers(const Scenario& scenario, Refusals& refusals) {
   const ModelSpec& model = scenario.model;
   MegatronLayers layers;
+  if (is_hybrid(model)) {
+    refusals.add("model",
+                 "hybrids with state-space layers are not exported: their program is another one "
+                 "(pretrain_mamba.py)");
+    layers.ffn = models::FeedForwardSpec{};
+    return layers;
+  }
   const auto attention_of = [&](const LayerSpec& kind) {
     return without_idle_window(kind.attention, scenario.training.sequence_length);
   };

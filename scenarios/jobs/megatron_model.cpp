@@ -103,6 +103,7 @@ models::MoeSpec experts_of(ArgumentReader& arguments, std::int64_t ffn, Activati
   moe.top_k = arguments.count("moe-router-topk", 2);
   moe.expert_hidden = arguments.count("moe-ffn-hidden-size", ffn);
   moe.shared_hidden = arguments.count("moe-shared-expert-intermediate-size", 0);
+  moe.latent = arguments.count("moe-latent-size", 0);
   moe.activation = activation;
   moe.router_bias = arguments.has("moe-router-enable-expert-bias");
   moe.shared_expert_gate = arguments.has("moe-shared-expert-gate");
@@ -160,7 +161,86 @@ std::vector<bool> expert_layers(ArgumentReader& arguments, std::size_t layers) {
   return experts;
 }
 
+/// The state-space layers of Megatron-LM (core/ssm/mamba_mixer.py): twice the hidden state in heads
+/// of 64 where nothing else is said.
+models::MambaSpec mamba_of(ArgumentReader& arguments, std::int64_t hidden) {
+  models::MambaSpec mamba;
+  mamba.head_dim = arguments.count("mamba-head-dim", 64);
+  mamba.heads =
+      arguments.count("mamba-num-heads", std::max<std::int64_t>(1, 2 * hidden / mamba.head_dim));
+  mamba.state = arguments.count("mamba-state-dim", 128);
+  mamba.groups = arguments.count("mamba-num-groups", 8);
+  if (mamba.heads % mamba.groups != 0) {
+    arguments.error("mamba-num-groups",
+                    fmt::format("{} groups do not divide {} heads", mamba.groups, mamba.heads));
+  }
+  return mamba;
+}
+
+/// A hybrid's layers as letters and those of its module for further tokens: "MEM*E/*E/*E", with "|"
+/// where pipeline stages begin, or in two arguments (core/ssm/mamba_hybrid_layer_allocation.py).
+struct HybridPattern {
+  std::string layers, module;
+};
+HybridPattern hybrid_pattern(ArgumentReader& arguments) {
+  const bool joint = arguments.has("hybrid-layer-pattern");
+  const std::string_view name = joint ? "hybrid-layer-pattern" : "hybrid-override-pattern";
+  std::string text = arguments.text(name);
+  std::erase(text, '|');
+  HybridPattern pattern{text.substr(0, text.find('/')), {}};
+  if (text.size() > pattern.layers.size()) {
+    pattern.module = text.substr(pattern.layers.size() + 1);
+    pattern.module.resize(std::min(pattern.module.find('/'), pattern.module.size()));
+  } else if (arguments.has("mtp-hybrid-override-pattern")) {
+    pattern.module = arguments.text("mtp-hybrid-override-pattern");
+  }
+  const std::string all = pattern.layers + pattern.module;
+  const auto unknown = all.find_first_not_of("M*-E");
+  if (all.empty() || unknown != std::string::npos) {
+    arguments.error(name, all.empty() ? "names no layer"
+                                      : fmt::format("layer '{}' is not modelled; M, *, -, E are",
+                                                    all[unknown]));
+    pattern = {"M", {}};
+  }
+  return pattern;
+}
+
+/// Layers of one branch each: a state space, attention, a feed-forward block or experts.
+void read_hybrid_layers(ArgumentReader& arguments, ModelSpec& model) {
+  const HybridPattern pattern = hybrid_pattern(arguments);
+  const auto count = static_cast<std::int64_t>(pattern.layers.size());
+  if (arguments.count("num-layers", count) != count) {
+    arguments.error("num-layers", fmt::format("{} layers, but the pattern has {}",
+                                              arguments.count("num-layers", count), count));
+  }
+  const ActivationKind activation = activation_of(arguments);
+  const std::int64_t ffn = ffn_width(arguments, model.hidden);
+  const bool bias = !arguments.has("disable-bias-linear");
+  std::string kinds;
+  const auto kind_of = [&](char letter) {
+    const auto known = kinds.find(letter);
+    if (known != std::string::npos) return static_cast<std::uint8_t>(known);
+    LayerSpec layer;
+    layer.norms = 1;
+    if (letter == 'M') layer.mamba = mamba_of(arguments, model.hidden);
+    if (letter == '*') layer.attention = attention_of(arguments, model.hidden);
+    if (letter == '-') layer.ffn = models::FeedForwardSpec{ffn, activation, bias};
+    if (letter == 'E') layer.moe = experts_of(arguments, ffn, activation);
+    kinds += letter;
+    model.layer_kinds.push_back(layer);
+    return static_cast<std::uint8_t>(kinds.size() - 1);
+  };
+  for (const char letter : pattern.layers) model.layers.push_back(kind_of(letter));
+  for (const char letter : pattern.module) model.mtp_layers.push_back(kind_of(letter));
+  model.mtp_repeats = arguments.has("mtp-use-repeated-layer");
+}
+
+bool is_hybrid(ArgumentReader& arguments) {
+  return arguments.has("hybrid-layer-pattern") || arguments.has("hybrid-override-pattern");
+}
+
 void read_layers(ArgumentReader& arguments, ModelSpec& model) {
+  if (is_hybrid(arguments)) return read_hybrid_layers(arguments, model);
   const auto count = std::min(arguments.count("num-layers", 1), kMostLayers);
   const ActivationKind activation = activation_of(arguments);
   const std::int64_t ffn = ffn_width(arguments, model.hidden);
@@ -222,10 +302,9 @@ void read_vocabulary(ArgumentReader& arguments, std::int64_t fallback, ModelSpec
 }  // namespace
 
 ModelSpec megatron_model(ArgumentReader& arguments, std::int64_t vocabulary) {
-  for (const std::string_view name :
-       {"num-layers", "hidden-size", "num-attention-heads", "seq-length"}) {
+  for (const std::string_view name : {"hidden-size", "num-attention-heads", "seq-length"})
     arguments.require(name);
-  }
+  if (!arguments.has("hybrid-layer-pattern")) arguments.require("num-layers");
   ModelSpec model;
   model.family = "megatron-gpt";
   model.source = "Megatron-LM arguments";

@@ -15,13 +15,15 @@ using models::ModelSpec;
 
 namespace {
 
-/// Letters and digits, in lower case: spellings of one name agree.
+/// Letters and digits, in lower case, without the "v" of a version: spellings of one name agree.
+/// What stands in parentheses is a release or a remark.
 std::string plain(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
+  for (const char c : text.substr(0, text.find('('))) {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter) == 0) continue;
+    if (std::isdigit(letter) != 0 && out.ends_with('v')) out.pop_back();
+    out += static_cast<char>(std::tolower(letter));
   }
   return out;
 }
@@ -141,7 +143,7 @@ std::string catalogue_name_of(std::string_view published) {
   for (const std::string& name : *names) {
     const std::string candidate = plain(name);
     if (wanted == candidate) return name;
-    // "deepseekv3671b" begins with "deepseekv3", "llama3170b" with nothing shorter.
+    // "deepseek3671b" begins with "deepseek3", "llama3170b" with nothing shorter.
     if (wanted.starts_with(candidate) && candidate.size() > plain(best).size()) best = name;
   }
   // What follows the name may be a size ("671B") or a cut ("4L"), not another member of the family.

@@ -179,6 +179,7 @@ class CalibratedCost final : public CostModel {
     switch (cost_class(op.kind)) {
       case CostClass::gemm: return gemm_cost(op);
       case CostClass::attention: return attention_cost(op);
+      case CostClass::scan: return fallback_->operator_cost(op);  // no profile has measured one
       case CostClass::bandwidth: break;
     }
     return bandwidth_cost(op);

@@ -99,7 +99,8 @@ class DatasheetCost final : public CostModel {
         const double math_s = op.flops.value / (peak(op.input) * fraction);
         return {kKernelFloor_s + soft_maximum(math_s, memory_s), kAttentionError, Basis::datasheet};
       }
-      case CostClass::bandwidth: break;
+      case CostClass::bandwidth:
+      case CostClass::scan: break;
     }
     return {kKernelFloor_s + memory_s, kBandwidthError, Basis::datasheet};
   }

@@ -54,10 +54,14 @@ std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, in
   if (mtp_depth > 0) {
     const auto modules = static_cast<std::uint16_t>(mtp_depth);
     StageLayers& last = stages[stage_of(pp * vpp - 1)];
-    last.layers[model.layers.back()] =
-        static_cast<std::uint16_t>(last.layers[model.layers.back()] + modules);
-    last.largest_chunk = std::max<std::uint16_t>(
-        last.largest_chunk, static_cast<std::uint16_t>(sizes.back() + mtp_depth));
+    const std::vector<std::uint8_t> module = model.mtp_layers.empty()
+                                                 ? std::vector<std::uint8_t>{model.layers.back()}
+                                                 : model.mtp_layers;
+    for (const auto kind : module)
+      last.layers[kind] = static_cast<std::uint16_t>(last.layers[kind] + modules);
+    const int in_chunk = sizes.back() + mtp_depth * static_cast<int>(module.size());
+    last.largest_chunk =
+        std::max<std::uint16_t>(last.largest_chunk, static_cast<std::uint16_t>(in_chunk));
   }
   stages.front().embedding = true;
   stages[stage_of(pp * vpp - 1)].head = true;

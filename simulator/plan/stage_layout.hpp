@@ -47,9 +47,9 @@ inline constexpr int kStandaloneChunks = 2;
 
 /// Splits a model's layers over pp * vpp chunks. When the layers don't divide, the last and the
 /// first chunks (which also hold head and embedding) get one layer less, then chunks from the end.
-/// Equal neighbours are merged, so a uniform model has at most three entries. `mtp_depth` layers
-/// more, of the last kind, stand in the last chunk. Requires pp * vpp <= layers +
-/// kStandaloneChunks, and two chunks per stage for a V.
+/// Equal neighbours are merged, so a uniform model has at most three entries. `mtp_depth` times
+/// more the layers of the module for further tokens stand in the last chunk. Requires pp * vpp <=
+/// layers + kStandaloneChunks, and two chunks per stage for a V.
 [[nodiscard]] std::vector<StageLayers> stage_layout(
     const models::ModelSpec& model, int pp, int vpp, int mtp_depth = 0,
     ChunkPlacement placement = ChunkPlacement::looped);

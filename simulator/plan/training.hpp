@@ -12,8 +12,8 @@ struct TrainingSetup {
   double attention_dropout = 0;
   /// Tokens at the busiest expert rank over the mean; 1 = balanced routing.
   double expert_imbalance = 1.0;
-  /// Multi-token-prediction modules that are trained: each one more layer of the last kind on the
-  /// last stage.
+  /// Further tokens that are predicted (MTP): each by one more layer of the last kind, or by the
+  /// layers of the model's module, and by a loss of its own, on the last stage.
   int mtp_depth = 0;
   [[nodiscard]] double tokens_per_step() const {
     return static_cast<double>(sequence_length) * static_cast<double>(global_batch);

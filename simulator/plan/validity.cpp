@@ -25,6 +25,16 @@ const LayerSpec* moe_layer(const ModelSpec& model) {
   return nullptr;
 }
 
+/// Megatron-LM core/ssm/mamba_mixer.py and mamba_context_parallel.py: whole groups for every
+/// tensor-parallel rank; of its heads each context-parallel rank takes as many, of its groups too
+/// where they are not fewer than the ranks, which then share one.
+bool splits(const models::MambaSpec& mamba, const ParallelPlan& plan) {
+  if (mamba.heads % (std::int64_t{plan.tp} * plan.cp) != 0 || mamba.groups % plan.tp != 0)
+    return false;
+  const std::int64_t groups = mamba.groups / plan.tp;
+  return groups < plan.cp ? plan.cp % groups == 0 : groups % plan.cp == 0;
+}
+
 Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
   for (const auto& kind : model.layer_kinds) {
     if (kind.attention.heads % plan.tp != 0) return Rule::heads_divide_by_tp;
@@ -32,6 +42,7 @@ Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
     // Fewer KV heads than TP ranks: Megatron-LM replicates each head, which needs a whole multiple.
     if (!kind.attention.latent && kv % plan.tp != 0 && plan.tp % kv != 0)
       return Rule::kv_heads_match_tp;
+    if (kind.mamba && !splits(*kind.mamba, plan)) return Rule::state_space_splits;
     if (kind.ffn && kind.ffn->hidden % plan.tp != 0) return Rule::ffn_divides_by_tp;
     if (kind.moe && kind.moe->shared_hidden % plan.tp != 0) return Rule::ffn_divides_by_tp;
   }
@@ -109,6 +120,13 @@ std::int64_t joint_text(const ModelSpec& model) {
   return model.diffusion && model.diffusion->joint_text ? model.diffusion->text_tokens : 0;
 }
 
+/// The first kind of layer that has something; the first of all where none has.
+template <class Has>
+const LayerSpec& first_of(const ModelSpec& model, Has has) {
+  const auto found = std::find_if(model.layer_kinds.begin(), model.layer_kinds.end(), has);
+  return found == model.layer_kinds.end() ? model.layer_kinds.front() : *found;
+}
+
 std::string divisors(std::int64_t n) {
   std::vector<std::int64_t> found;
   for (std::int64_t d = 1; d <= n && found.size() < 16; ++d) {
@@ -138,9 +156,10 @@ std::int64_t micro_batches(const ParallelPlan& plan, const TrainingSetup& traini
 }
 
 PartSet parts_of(const ModelSpec& model) {
-  PartSet set =
-      part_bit(Part::attention_norm) | part_bit(Part::ffn_norm) | part_bit(Part::core_attention);
+  PartSet set = 0;
   for (const auto& kind : model.layer_kinds) {
+    if (kind.attends()) set |= part_bit(Part::attention_norm) | part_bit(Part::core_attention);
+    if (kind.feeds_forward()) set |= part_bit(Part::ffn_norm);
     if (kind.attention.latent) set |= part_bit(Part::mla_up_projection);
     if (kind.ffn) set |= part_bit(Part::fc1) | part_bit(Part::activation);
     if (kind.moe) {
@@ -174,7 +193,7 @@ Rule violated(const ParallelPlan& plan, const Job& job) {
 
 std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
   const ModelSpec& model = *job.model;
-  const LayerSpec& first = model.layer_kinds.front();
+  const LayerSpec& first = first_of(model, [](const LayerSpec& l) { return l.attends(); });
   const LayerSpec* moe = moe_layer(model);
   switch (rule) {
     case Rule::none: return "valid";
@@ -188,6 +207,15 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
     case Rule::kv_heads_match_tp:
       return fmt::format("tp: {} neither divides nor is a multiple of num_key_value_heads = {}",
                          plan.tp, first.attention.kv_heads);
+    case Rule::state_space_splits: {
+      const models::MambaSpec& mamba =
+          *first_of(model, [](const LayerSpec& l) { return l.mamba.has_value(); }).mamba;
+      return fmt::format(
+          "tp, cp: {} x {} ranks do not share {} heads in {} groups of state-space layers: tp "
+          "divides"
+          " the groups, tp*cp the heads, and one of cp and a rank's groups the other",
+          plan.tp, plan.cp, mamba.heads, mamba.groups);
+    }
     case Rule::ffn_divides_by_tp:
       return fmt::format("tp: {} does not divide the FFN width {}", plan.tp,
                          undivided_width(model, plan.tp));

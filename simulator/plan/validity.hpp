@@ -18,6 +18,7 @@ enum class Rule : std::uint8_t {
   world_exceeds_cluster,
   heads_divide_by_tp,
   kv_heads_match_tp,
+  state_space_splits,
   ffn_divides_by_tp,
   sequence_parallel_needs_tp,
   moe_tp_needs_sequence_parallel,

@@ -15,7 +15,8 @@ CostKind kind_of(const Operator& op) {
   switch (cost_class(op.kind)) {
     case CostClass::gemm: return CostKind::gemm;
     case CostClass::attention: return CostKind::attention;
-    case CostClass::bandwidth: break;
+    case CostClass::bandwidth:
+    case CostClass::scan: break;
   }
   return CostKind::elementwise;
 }

@@ -1,6 +1,7 @@
 // Launch arguments of Megatron-LM as jobs. Oracle: what the shell would pass, and Megatron-LM's own
 // defaults (NVIDIA/Megatron-LM d98e8a6 (2026-08-22), megatron/training/arguments.py).
 
+#include "models/catalogue.hpp"
 #include "scenarios/jobs/launch_file.hpp"
 #include "scenarios/jobs/megatron_job.hpp"
 #include "scenarios/jobs/megatron_table.hpp"
@@ -243,10 +244,40 @@ TEST(MegatronJob, ContradictionsAreMistakesAtTheirArgument) {
   EXPECT_THAT(mistake("--tensor-model-parallel-size 3"), HasSubstr("does not divide 8 GPUs"));
   EXPECT_THAT(mistake("--global-batch-size 12"), HasSubstr("no multiple"));
   EXPECT_THAT(mistake("--num-layers $LAYERS"), HasSubstr("assigns no value"));
-  EXPECT_THAT(mistake("--hybrid-layer-pattern M*"), HasSubstr("state-space"));
+  EXPECT_THAT(mistake("--hybrid-layer-pattern M*"), HasSubstr("the pattern has 2"));
+  EXPECT_THAT(mistake("--hybrid-override-pattern M*MG"), HasSubstr("layer 'G' is not modelled"));
   EXPECT_THAT(mistake("--optimizer muon"), HasSubstr("known: adam"));
   EXPECT_THAT(mistake("--num-experts 4 --moe-router-topk 8"), HasSubstr("cannot be chosen"));
   EXPECT_THAT(mistake("--seq-length 2048"), HasSubstr("learned positions"));
+}
+
+// NVIDIA's launch arguments of Nemotron 3 Super for Megatron-LM, against the published
+// configuration.
+TEST(MegatronJob, AHybridPatternGivesTheLayersOfThePublishedModel) {
+  const std::string pattern =
+      "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME";
+  const std::string sizes =
+      " --hidden-size 4096 --num-attention-heads 32 --group-query-attention --num-query-groups 2 "
+      "--kv-channels 128 --mamba-num-heads 128 --squared-relu --ffn-hidden-size 2688 "
+      "--num-experts 512 --moe-router-topk 22 --moe-shared-expert-intermediate-size 5376 "
+      "--moe-latent-size 1024 --moe-router-enable-expert-bias --disable-bias-linear "
+      "--normalization RMSNorm --position-embedding-type none --seq-length 8192 "
+      "--max-position-embeddings 8192 --vocab-size 131072 --bf16 "
+      "--untie-embeddings-and-output-weights --mtp-num-layers 2 --mtp-use-repeated-layer "
+      "--attention-dropout 0 --hidden-dropout 0 --expert-model-parallel-size 8";
+  const auto published = models::find_model("nemotron-3-super");
+  ASSERT_TRUE(published.has_value());
+  for (const std::string& layers : {"--hybrid-layer-pattern '" + pattern + "/*E/*E'",
+                                    "--num-layers 88 --hybrid-override-pattern '" + pattern +
+                                        "' --mtp-hybrid-override-pattern '*E'"}) {
+    const auto job = job_of(layers + sizes);
+    ASSERT_TRUE(job.has_value()) << to_text(job.error());
+    EXPECT_EQ(job->model.layers, published->layers);
+    EXPECT_EQ(job->model.layer_kinds, published->layer_kinds);
+    EXPECT_EQ(job->model.mtp_layers, published->mtp_layers);
+    EXPECT_EQ(models::parameter_count(job->model), models::parameter_count(*published));
+    EXPECT_EQ(job->training.mtp_depth, 2);
+  }
 }
 
 TEST(MegatronJob, AVocabularyInAnotherFileIsAskedFor) {

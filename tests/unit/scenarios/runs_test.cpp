@@ -197,7 +197,11 @@ TEST(Runs, PublishedNamesFindTheirCatalogueModel) {
   EXPECT_EQ(catalogue_name_of("DeepSeek V3 671B"), "deepseek-v3");
   EXPECT_EQ(catalogue_name_of("deepseekv2-4L"), "deepseek-v2");
   EXPECT_EQ(catalogue_name_of("Qwen3_30B_a3B"), "qwen3-30b-a3b");
-  EXPECT_EQ(catalogue_name_of("Nemotron_3_Nano"), "");
+  EXPECT_EQ(catalogue_name_of("Nemotron_3_Nano"), "nemotron-3-nano");
+  EXPECT_EQ(catalogue_name_of("Nemotron V3 Super 120B (26.02)"), "nemotron-3-super");
+  EXPECT_EQ(catalogue_name_of("Nemotron_3_5_Lightning"), "nemotron-3.5-lightning");
+  EXPECT_EQ(catalogue_name_of("Nemotron-H-56B"), "nemotron-h-56b");
+  EXPECT_EQ(catalogue_name_of("Nemotron-8B"), "");
   EXPECT_EQ(catalogue_name_of("GPT2-Something"), "");
 }
 

@@ -114,7 +114,8 @@ class FixedCost final : public CostModel {
     switch (cost_class(op.kind)) {
       case CostClass::gemm: return {gemm_s, 0.1, Basis::measured};
       case CostClass::attention: return {attention_s, 0.2, Basis::measured};
-      case CostClass::bandwidth: break;
+      case CostClass::bandwidth:
+      case CostClass::scan: break;
     }
     return {bandwidth_s, 0.3, Basis::measured};
   }
