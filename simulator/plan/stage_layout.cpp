@@ -25,42 +25,47 @@ std::vector<int> chunk_sizes(int layers, int chunks) {
   return sizes;
 }
 
+std::vector<int> chunk_sizes(int layers, int chunks, const TrainingSetup& training) {
+  return training.lays_out(chunks) ? training.chunks.layers : chunk_sizes(layers, chunks);
+}
+
 namespace {
 
 bool same_content(const StageLayers& a, const StageLayers& b) {
   return std::memcmp(a.layers, b.layers, sizeof a.layers) == 0 && a.embedding == b.embedding &&
-         a.head == b.head && a.largest_chunk == b.largest_chunk;
+         a.head == b.head && a.mtp == b.mtp && a.largest_chunk == b.largest_chunk;
 }
 
 }  // namespace
 
 std::vector<StageLayers> stage_layout(const models::ModelSpec& model, int pp, int vpp,
-                                      int mtp_depth, ChunkPlacement placement) {
+                                      const TrainingSetup& training, ChunkPlacement placement) {
   FOREPLAN_ASSERT(model.layer_kinds.size() <= kMaxLayerKinds, "too many kinds of layer");
   FOREPLAN_ASSERT(placement == ChunkPlacement::looped || vpp == 2, "a V has two chunks per stage");
   const auto stage_of = [&](int chunk) {
     return static_cast<std::size_t>(stage_at(placement, pp, chunk));
   };
-  const std::vector<int> sizes = chunk_sizes(model.layer_count(), pp * vpp);
+  const int chunks = pp * vpp;
+  const std::vector<int> sizes = chunk_sizes(model.layer_count(), chunks, training);
+  const bool placed = training.lays_out(chunks) && training.chunks.mtp_chunk >= 0;
+  const int mtp_chunk = placed ? training.chunks.mtp_chunk : chunks - 1;
   std::vector<StageLayers> stages(static_cast<std::size_t>(pp));
   std::size_t next_layer = 0;
-  for (int chunk = 0; chunk < pp * vpp; ++chunk) {
+  for (int chunk = 0; chunk < chunks; ++chunk) {
     StageLayers& stage = stages[stage_of(chunk)];
     const int size = sizes[static_cast<std::size_t>(chunk)];
     for (int i = 0; i < size; ++i) ++stage.layers[model.layers[next_layer++]];
+    const int modules = chunk == mtp_chunk ? training.mtp_depth : 0;
+    if (modules > 0) {
+      stage.layers[model.layers.back()] =
+          static_cast<std::uint16_t>(stage.layers[model.layers.back()] + modules);
+      stage.mtp = static_cast<std::uint16_t>(modules);
+    }
     stage.largest_chunk =
-        std::max<std::uint16_t>(stage.largest_chunk, static_cast<std::uint16_t>(size));
-  }
-  if (mtp_depth > 0) {
-    const auto modules = static_cast<std::uint16_t>(mtp_depth);
-    StageLayers& last = stages[stage_of(pp * vpp - 1)];
-    last.layers[model.layers.back()] =
-        static_cast<std::uint16_t>(last.layers[model.layers.back()] + modules);
-    last.largest_chunk = std::max<std::uint16_t>(
-        last.largest_chunk, static_cast<std::uint16_t>(sizes.back() + mtp_depth));
+        std::max<std::uint16_t>(stage.largest_chunk, static_cast<std::uint16_t>(size + modules));
   }
   stages.front().embedding = true;
-  stages[stage_of(pp * vpp - 1)].head = true;
+  stages[stage_of(chunks - 1)].head = true;
 
   std::vector<StageLayers> merged;
   for (int stage = 0; stage < pp; ++stage) {

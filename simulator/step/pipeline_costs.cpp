@@ -266,6 +266,11 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
       add_unit(stage, shard.head, 1);
       if (!layout[i].embedding) stage.dense_parameters += shard.tied_table_parameters;
     }
+    if (layout[i].mtp > 0) {
+      add_unit(stage, shard.prediction, layout[i].mtp);
+      if (!layout[i].embedding) stage.dense_parameters += shard.prediction_table_parameters;
+      if (!layout[i].head) stage.dense_parameters += shard.head.dense_parameters;
+    }
     if (schedule.chunks_in_flight != nullptr)
       stage.in_flight = in_flight(schedule, out.worked, layout[i].stage);
     const double dense = stage.dense_parameters, expert = stage.expert_parameters;
