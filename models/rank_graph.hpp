@@ -191,6 +191,13 @@ struct RankGraph {
 [[nodiscard]] RankGraph head_graph(const ModelSpec& model, const RankShape& shape,
                                    bool holds_table);
 
+/// What one module of multi-token prediction has beside its layer: the next token's embedding and
+/// the hidden state normed, joined and projected to the hidden size, and after the layer a final
+/// norm, the output projection and a loss. The tables are those of the embedding and the head;
+/// `holds_table`: this stage has a copy of the embedding's, because the first stage is another.
+[[nodiscard]] RankGraph prediction_graph(const ModelSpec& model, const RankShape& shape,
+                                         bool holds_table);
+
 /// FLOPs of the forward pass of one sequence on one device, from the operators.
 [[nodiscard]] double forward_flops(const ModelSpec& model, std::int64_t sequence_length);
 

@@ -160,6 +160,7 @@ class AttentionCore {
   void unfused() {
     const std::int64_t keys = keys_;
     constexpr std::string_view kContext = "attention_context";
+    if (masks_by_tensor()) mask();
     batched(Pass::forward, kScoresLabel, {.m = queries_, .n = keys, .k = heads_.dim_qk});
     softmax();
     batched(Pass::forward, kContext, {.m = queries_, .n = heads_.dim_v, .k = keys});
@@ -172,12 +173,28 @@ class AttentionCore {
 
   RowShape score_rows() const { return {shape_.micro_batch * core_q_ * queries_, keys_}; }
 
-  /// Share of the score square that a softmax kernel reads: Megatron-LM's causal one loads each row
-  /// up to the diagonal and writes all of it, zeros beyond
+  /// Causal attention of TransformerEngine's modules (those that keep narrow operands): a mask of
+  /// bytes is made for every call and handed to a kernel that reads whole rows of scores.
+  bool masks_by_tensor() const {
+    return causal_ && shape_.elementwise == ElementwiseKernels::fused && shape_.keeps_narrow;
+  }
+
+  /// Share of the score square that a softmax kernel reads: Megatron-LM's own causal one loads each
+  /// row up to the diagonal and writes all of it, zeros beyond
   /// (scaled_upper_triang_masked_softmax.h).
   double visible_share() const {
     const bool causal_kernel = causal_ && shape_.elementwise == ElementwiseKernels::fused;
-    return causal_kernel ? 0.5 : 1.0;
+    return causal_kernel && !masks_by_tensor() ? 0.5 : 1.0;
+  }
+
+  /// TransformerEngine pytorch/attention/dot_product_attention/utils.py, get_full_mask: differences
+  /// of positions (int32), the two ends of the window from them, two comparisons, and three logical
+  /// operations on bytes; for all heads together.
+  void mask() {
+    constexpr double kInt32 = 4.0;
+    const double pairs = static_cast<double>(queries_) * static_cast<double>(keys_);
+    builder_.rows(OperatorKind::add, Pass::forward, core("attention_mask"), {queries_, keys_},
+                  {.read = (4 * kInt32 + 4) * pairs, .written = (3 * kInt32 + 5) * pairs});
   }
 
   /// Scale, mask and softmax in one kernel; dropout reads the probabilities again and writes a mask

@@ -30,7 +30,7 @@ double table_elements(const ModelSpec& model, const RankShape& shape) {
 /// Looks up all T tokens. Where the table is split, each rank finds its share of them, writes zeros
 /// for the others, and the sum over TP completes the rows; where it is whole, each takes its part
 /// of the rows. Backward adds the found rows' gradients to the table's.
-void add_lookup(GraphBuilder& builder, const ModelSpec& model) {
+void add_lookup(GraphBuilder& builder, const ModelSpec& model, bool owns_table = true) {
   const LocalSizes& sizes = builder.sizes();
   const RankShape& shape = builder.shape();
   const auto tokens = static_cast<double>(sizes.tokens());
@@ -45,7 +45,7 @@ void add_lookup(GraphBuilder& builder, const ModelSpec& model) {
                {.read = rows / shards + ids, .written = rows});
   builder.rows(OperatorKind::embedding, Pass::dgrad, site, all,
                {.read = rows / shards + ids + gradients, .written = gradients});
-  builder.dense_parameters(table_elements(model, shape));
+  if (owns_table) builder.dense_parameters(table_elements(model, shape));
   builder.keep({Part::embedding, "token_ids"}, Bytes{ids});
   if (shards > 1) {
     // Megatron-LM scatters while it reduces only where no position table follows.
@@ -148,6 +148,68 @@ void add_loss(GraphBuilder& builder, std::int64_t vocabulary) {
                Bytes{loss.saved * logits});
 }
 
+/// Final norm, output projection and loss.
+void add_output(GraphBuilder& builder, const ModelSpec& model, bool owns_table) {
+  const LocalSizes& sizes = builder.sizes();
+  const std::int64_t vocabulary = local_vocabulary(model, builder.shape());
+  builder.keep({Part::residual, "head_input"}, sizes.hidden_state(), true);
+  if (model.final_norm) {
+    add_norm(builder, hidden_norm(model, sizes, {Part::final_norm, "final_norm"}));
+    builder.keep({Part::final_norm, "final_norm_output"}, sizes.hidden_state());
+  }
+  if (table_width(model) != model.hidden) {
+    add_linear(builder, {.site = {Part::head, "head_projection"},
+                         .inputs = model.hidden,
+                         .outputs = table_width(model),
+                         .split = Split::replicated,
+                         .fp8 = false});
+    builder.keep({Part::head, "narrow_output"},
+                 sizes.activations(static_cast<double>(sizes.sharded_tokens()),
+                                   static_cast<double>(table_width(model))));
+  }
+  add_linear(builder, {.site = {Part::head, "head"},
+                       .inputs = table_width(model),
+                       .outputs = vocabulary,
+                       .split = Split::column,
+                       .bias = model.head_bias,
+                       .fp8 = false,
+                       .owns_weight = owns_table});
+  add_loss(builder, vocabulary);
+}
+
+/// Embedding and hidden state, each normed, side by side as one tensor, and projected back to the
+/// hidden size (Megatron-LM core/transformer/multi_token_prediction.py, _concat_embeddings): the
+/// projection is split by columns, its outputs are gathered, and each rank takes its tokens' rows.
+void add_joined_projection(GraphBuilder& builder, const ModelSpec& model) {
+  const LocalSizes& sizes = builder.sizes();
+  const double state = sizes.hidden_state().value;
+  for (const std::string_view label : {"embedding_norm", "hidden_norm"}) {
+    builder.keep({Part::embedding, label}, sizes.hidden_state());
+    add_norm(builder, hidden_norm(model, sizes, {Part::embedding, label}));
+  }
+  const RowShape rows{sizes.sharded_tokens(), 2 * model.hidden};
+  for (const Pass pass : {Pass::forward, Pass::dgrad})
+    builder.rows(OperatorKind::add, pass, {Part::embedding, "join"}, rows,
+                 {.read = 2 * state, .written = 2 * state});
+  builder.end_node();
+  builder.keep({Part::embedding, "joined"},
+               sizes.kept_operands(static_cast<double>(sizes.sharded_tokens()),
+                                   2.0 * static_cast<double>(model.hidden)));
+  add_linear(builder, {.site = {Part::embedding, "joined_projection"},
+                       .inputs = 2 * model.hidden,
+                       .outputs = share(model.hidden, builder.shape().tp),
+                       .split = Split::column});
+  if (builder.shape().tp == 1) return;
+  const Bytes whole = sizes.gathered_state();
+  builder.exposed(Pass::forward, Part::embedding,
+                  {CollectiveKind::all_gather, ParallelGroup::tp, whole});
+  if (sizes.gathers()) {
+    builder.exposed(Pass::dgrad, Part::embedding,
+                    {CollectiveKind::all_gather, ParallelGroup::tp, whole});
+  }
+  builder.end_node();
+}
+
 /// Beyond the saved tensors: what the loss kernel needs beside them; then, the saved logits gone,
 /// the gradient of the whole input and its scattered copy.
 void note_head_moments(GraphBuilder& builder, std::int64_t vocabulary) {
@@ -191,33 +253,17 @@ RankGraph embedding_graph(const ModelSpec& model, const RankShape& shape) {
 RankGraph head_graph(const ModelSpec& model, const RankShape& shape, bool holds_table) {
   if (model.diffusion) return diffusion_head_graph(model, shape);
   GraphBuilder builder(model, shape);
-  const LocalSizes& sizes = builder.sizes();
-  const std::int64_t vocabulary = local_vocabulary(model, shape);
-  const bool owns_table = !model.tied_embeddings || holds_table;
-  builder.keep({Part::residual, "head_input"}, sizes.hidden_state(), true);
-  if (model.final_norm) {
-    add_norm(builder, hidden_norm(model, sizes, {Part::final_norm, "final_norm"}));
-    builder.keep({Part::final_norm, "final_norm_output"}, sizes.hidden_state());
-  }
-  if (table_width(model) != model.hidden) {
-    add_linear(builder, {.site = {Part::head, "head_projection"},
-                         .inputs = model.hidden,
-                         .outputs = table_width(model),
-                         .split = Split::replicated,
-                         .fp8 = false});
-    builder.keep({Part::head, "narrow_output"},
-                 sizes.activations(static_cast<double>(sizes.sharded_tokens()),
-                                   static_cast<double>(table_width(model))));
-  }
-  add_linear(builder, {.site = {Part::head, "head"},
-                       .inputs = table_width(model),
-                       .outputs = vocabulary,
-                       .split = Split::column,
-                       .bias = model.head_bias,
-                       .fp8 = false,
-                       .owns_weight = owns_table});
-  add_loss(builder, vocabulary);
-  note_head_moments(builder, vocabulary);
+  add_output(builder, model, !model.tied_embeddings || holds_table);
+  note_head_moments(builder, local_vocabulary(model, shape));
+  return std::move(builder).finish();
+}
+
+RankGraph prediction_graph(const ModelSpec& model, const RankShape& shape, bool holds_table) {
+  GraphBuilder builder(model, shape);
+  add_lookup(builder, model, holds_table);
+  add_joined_projection(builder, model);
+  add_output(builder, model, /*owns_table=*/false);
+  note_head_moments(builder, local_vocabulary(model, shape));
   return std::move(builder).finish();
 }
 

@@ -154,14 +154,18 @@ int offloaded_layers(const ParallelPlan& plan, const models::ModelSpec& model) {
 
 std::string megatron_layout(const ParallelPlan& plan, const Scenario& scenario) {
   const int layers = scenario.model.layer_count(), chunks = plan.pp * plan.vpp;
-  if (layers % chunks == 0) return {};
+  const simulator::TrainingSetup& training = scenario.training;
+  if (layers % chunks == 0 && !training.lays_out(chunks)) return {};
+  const std::vector<int> sizes = chunk_sizes(layers, chunks, training);
+  const bool placed = training.lays_out(chunks) && training.chunks.mtp_chunk >= 0;
+  const int mtp_chunk = placed ? training.chunks.mtp_chunk : chunks - 1;
   std::string layout = "E";
-  for (const int size : chunk_sizes(layers, chunks)) {
-    layout += size > 0 ? fmt::format("t*{}|", size) : "|";
-  }
-  layout.pop_back();
-  if (const int depth = scenario.training.mtp_depth; depth > 0) {
-    layout += fmt::format("{}m*{}", chunk_sizes(layers, chunks).back() > 0 ? "," : "", depth);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int size = sizes[static_cast<std::size_t>(chunk)];
+    if (size > 0) layout += fmt::format("t*{}", size);
+    if (training.mtp_depth > 0 && chunk == mtp_chunk)
+      layout += fmt::format("{}m*{}", size > 0 ? "," : "", training.mtp_depth);
+    if (chunk + 1 < chunks) layout += "|";
   }
   return layout + "L";
 }

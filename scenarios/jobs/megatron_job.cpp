@@ -2,6 +2,7 @@
 
 #include "scenarios/jobs/megatron_model.hpp"
 #include "scenarios/jobs/megatron_table.hpp"
+#include "scenarios/jobs/pipeline_layout.hpp"
 #include "simulator/schedule/schedule.hpp"
 
 #include <fmt/format.h>
@@ -33,41 +34,6 @@ void check_arguments(const std::vector<LaunchArgument>& given, ArgumentReader& a
       arguments.error(argument.name, fmt::format("is not modelled: {}", known->meaning));
     }
   }
-}
-
-/// Model chunks of a stage.
-int chunks_of(ArgumentReader& arguments, int pp, int layers) {
-  if (pp == 1) return 1;
-  if (arguments.has("pipeline-model-parallel-layout")) {
-    const std::string layout = arguments.text("pipeline-model-parallel-layout");
-    std::int64_t bars = 0, repeat_from = -1;
-    for (std::size_t i = 0; i < layout.size(); ++i) {
-      if (layout[i] == '|') ++bars;
-      if (layout[i] == '(') repeat_from = bars;
-      if (layout[i] == ')' && repeat_from >= 0 && i + 2 < layout.size() && layout[i + 1] == '*') {
-        const int times = std::max(1, std::atoi(layout.c_str() + i + 2));
-        bars += (bars - repeat_from) * (times - 1);
-      }
-    }
-    if ((bars + 1) % pp == 0) return static_cast<int>((bars + 1) / pp);
-    arguments.error("pipeline-model-parallel-layout",
-                    fmt::format("{} chunks are no multiple of {} stages", bars + 1, pp));
-    return 1;
-  }
-  if (arguments.has("num-virtual-stages-per-pipeline-rank")) {
-    return static_cast<int>(arguments.count("num-virtual-stages-per-pipeline-rank", 1));
-  }
-  if (!arguments.has("num-layers-per-virtual-pipeline-stage")) return 1;
-  // account-for-embedding and account-for-loss make both count as layers.
-  const int counted = layers + (arguments.has("account-for-embedding-in-pipeline-split") ? 1 : 0) +
-                      (arguments.has("account-for-loss-in-pipeline-split") ? 1 : 0);
-  const auto chunk = arguments.count("num-layers-per-virtual-pipeline-stage", 1);
-  if (counted % (pp * chunk) != 0) {
-    arguments.error("num-layers-per-virtual-pipeline-stage",
-                    fmt::format("{} layers are no chunks of {} on {} stages", counted, chunk, pp));
-    return 1;
-  }
-  return static_cast<int>(counted / (pp * chunk));
 }
 
 class JobReader {
@@ -175,7 +141,10 @@ class JobReader {
       plan.etp = degree("expert-tensor-parallel-size", plan.tp);
     }
     plan.sequence_parallel = plan.tp > 1 && arguments_.has("sequence-parallel");
-    plan.vpp = chunks_of(arguments_, plan.pp, job_.model.layer_count());
+    job_.training.mtp_depth = arguments_.has("mtp-num-layers") ? degree("mtp-num-layers") : 0;
+    const PipelinedModel pipelined{plan.pp, job_.model.layer_count(), job_.training.mtp_depth};
+    plan.vpp = chunks_of_a_stage(arguments_, pipelined);
+    job_.training.chunks = chunk_layout(arguments_, plan.vpp, pipelined);
     plan.schedule = static_cast<std::uint8_t>(simulator::default_schedule(plan.vpp));
     constexpr std::string_view kGroup = "microbatch-group-size-per-virtual-pipeline-stage";
     if (plan.vpp > 1 && arguments_.has(kGroup)) plan.micro_batch_group = degree(kGroup);
@@ -236,7 +205,6 @@ class JobReader {
     }
     t.attention_dropout = arguments_.number("attention-dropout", 0, 1, 0.1);
     t.hidden_dropout = arguments_.number("hidden-dropout", 0, 1, 0.1);
-    t.mtp_depth = arguments_.has("mtp-num-layers") ? degree("mtp-num-layers") : 0;
   }
 
   /// "0:384 200B:768": the batch that training starts with.

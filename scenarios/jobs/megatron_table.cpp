@@ -11,10 +11,8 @@ using enum ArgumentUse;
 
 /// A default that is no zero stands at the end of the meaning.
 constexpr auto kArguments = std::to_array<MegatronArgument>({
-    {"account-for-embedding-in-pipeline-split", both, ignored,
-     "the embedding counts as a layer; layers that do not divide are dealt out so anyway"},
-    {"account-for-loss-in-pipeline-split", both, ignored,
-     "the loss counts as a layer; layers that do not divide are dealt out so anyway"},
+    {"account-for-embedding-in-pipeline-split", both, read, "the embedding counts as a layer"},
+    {"account-for-loss-in-pipeline-split", both, read, "the loss counts as a layer"},
     {"accumulate-allreduce-grads-in-fp32", both, read, "fp32 gradients, as bf16 has them anyway"},
     {"activation-func-fp8-input-store", memory, ignored, "inputs of the activation in FP8"},
     {"adam-beta1", nothing, neutral, "learning, data, checkpoints or logging"},
@@ -64,8 +62,8 @@ constexpr auto kArguments = std::to_array<MegatronArgument>({
     {"ddp-bucket-size", time, ignored, "elements of a bucket"},
     {"ddp-num-buckets", time, ignored, "buckets"},
     {"ddp-pad-buckets-for-high-nccl-busbw", time, ignored, "padding of buckets"},
-    {"decoder-first-pipeline-num-layers", both, ignored, "layers of the first stage"},
-    {"decoder-last-pipeline-num-layers", both, ignored, "layers of the last stage"},
+    {"decoder-first-pipeline-num-layers", both, read, "layers of the first stage"},
+    {"decoder-last-pipeline-num-layers", both, read, "layers of the last stage"},
     {"decoupled-lr", nothing, neutral, "learning, data, checkpoints or logging"},
     {"decoupled-min-lr", nothing, neutral, "learning, data, checkpoints or logging"},
     {"delay-wgrad-compute", both, ignored, "weight gradients wait"},

@@ -75,13 +75,15 @@ std::string plain(std::string_view text) {
   return out;
 }
 
+/// Whether the model's name contains one of these texts.
+bool named_as(std::string_view model, const std::vector<std::string>& texts) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [name = plain(model)](const std::string& text) { return has(name, text); });
+}
+
 bool holds(const FrameworkTraits& traits, const std::vector<int>& container, const RunKind& kind) {
   if (traits.runs_rotary && !kind.rotary) return false;
-  const auto& models = traits.runs_models;
-  if (!models.empty() && std::none_of(models.begin(), models.end(), [&](const std::string& name) {
-        return has(plain(kind.model), name);
-      }))
-    return false;
+  if (!traits.runs_models.empty() && !named_as(kind.model, traits.runs_models)) return false;
   return traits.runs_before.empty() ||
          (!container.empty() && container < release(traits.runs_before));
 }
@@ -222,6 +224,27 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
     traits.overlap_grad_reduce = traits.overlap_param_gather = false;
     traits.overlap_p2p_interleaved = traits.overlap_tp_backward = false;
   }
+}
+
+void apply_recipe(const FrameworkTraits& traits, const models::ModelSpec& model,
+                  const simulator::ParallelPlan& plan, simulator::TrainingSetup& training) {
+  if (named_as(model.name, traits.trains_prediction_of)) training.mtp_depth = model.mtp_depth;
+  const int chunks = plan.pp * plan.vpp, layers = model.layer_count();
+  if (chunks == 1) return;
+  std::vector<int> sizes;
+  if (named_as(model.name, traits.fills_front_of)) {
+    const int size = (layers + chunks - 1) / chunks;
+    sizes.assign(static_cast<std::size_t>(chunks), size);
+    sizes.back() = layers - size * (chunks - 1);
+  } else if (named_as(model.name, traits.counts_ends_of)) {
+    const int counted = layers + 2 + training.mtp_depth;
+    if (counted % chunks != 0) return;
+    sizes.assign(static_cast<std::size_t>(chunks), counted / chunks);
+    sizes.front() -= 1;
+    sizes.back() -= 1 + training.mtp_depth;
+  }
+  const bool fits = !sizes.empty() && sizes.front() >= 0 && sizes.back() >= 0;
+  if (fits) training.chunks.layers = std::move(sizes);
 }
 
 MemoryDefinition memory_definition(std::string_view notes_text, MemoryDefinition unstated) {

@@ -43,6 +43,11 @@ struct RunKind {
 void apply_switches(std::string_view notes, std::string_view optimizer_states,
                     simulator::FrameworkTraits& traits);
 
+/// What published recipes of a framework do beyond the columns of a table: modules of multi-token
+/// prediction, and layers dealt over the stages in a way of their own.
+void apply_recipe(const simulator::FrameworkTraits& traits, const models::ModelSpec& model,
+                  const simulator::ParallelPlan& plan, simulator::TrainingSetup& training);
+
 /// What the notes call memory; `unstated` where they say nothing of it.
 [[nodiscard]] MemoryDefinition memory_definition(
     std::string_view notes, MemoryDefinition unstated = MemoryDefinition::allocated);

@@ -119,8 +119,14 @@ RecomputePolicy unstated_recompute(const simulator::FrameworkTraits& framework,
                                    const Scenario& scenario) {
   const bool falls_back = framework.attention_on(scenario.cluster.device.architecture,
                                                  scenario.model) != framework.attention;
-  return falls_back ? framework.unstated_recompute_unfused.value_or(framework.unstated_recompute)
-                    : framework.unstated_recompute;
+  if (falls_back && framework.unstated_recompute_unfused)
+    return *framework.unstated_recompute_unfused;
+  const auto& kinds = scenario.model.layer_kinds;
+  const bool latent = std::any_of(kinds.begin(), kinds.end(), [](const models::LayerSpec& kind) {
+    return kind.attention.latent.has_value();
+  });
+  return latent ? framework.unstated_recompute_latent.value_or(framework.unstated_recompute)
+                : framework.unstated_recompute;
 }
 
 /// The stated stage, or for one rank, where all are the same, one that the framework has.
@@ -232,6 +238,7 @@ class RowReader {
     settle_expert_parallelism(row_, s.model, *plan, run.assumptions);
     if (framework->splits_experts_unasked)
       settle_expert_tensor_parallelism(row_, *plan, run.assumptions);
+    apply_recipe(*framework, s.model, *plan, s.training);
     auto schedule = schedule_named_in(row_.text("framework"), *plan);
     if (!schedule) return tl::unexpected(std::move(schedule.error()));
     plan->schedule = *schedule;

@@ -69,6 +69,8 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.unstated_recompute = recompute_of(read.value("unstated_recompute"));
   if (const auto unfused = read.optional_value("unstated_recompute_unfused"))
     traits.unstated_recompute_unfused = recompute_of(*unfused);
+  if (const auto latent = read.optional_value("unstated_recompute_latent"))
+    traits.unstated_recompute_latent = recompute_of(*latent);
   traits.host_time_per_kernel_s = read.value("host_time_per_kernel").seconds().value;
   traits.elementwise_traffic = read.number("elementwise_traffic", 1, 10);
   traits.tp_collective_skew = read.number("tp_collective_skew", 1, 10);
@@ -108,6 +110,17 @@ std::vector<Precision> precisions_of(const Node& list) {
   for (const Node& item : list.items())
     precisions.push_back(kPrecisions[item.one_of(known)].precision);
   return precisions;
+}
+
+void read_recipes(const TraitReader& read, FrameworkTraits& traits) {
+  const auto names = [&](std::string_view key, std::vector<std::string>& models) {
+    if (const auto list = read.optional_value(key)) {
+      for (const Node& model : list->items()) models.push_back(model.text());
+    }
+  };
+  names("trains_prediction_of", traits.trains_prediction_of);
+  names("fills_front_of", traits.fills_front_of);
+  names("counts_ends_of", traits.counts_ends_of);
 }
 
 void read_recompute_modules(const Node& list, FrameworkTraits& traits) {
@@ -204,6 +217,7 @@ void check_keys(const Node& root) {
              "unstated_recompute",
              "unlisted_products",
              "unstated_recompute_unfused",
+             "unstated_recompute_latent",
              "shard_is_master",
              "reshards_root",
              "context_parallel_kind",
@@ -265,6 +279,9 @@ void check_keys(const Node& root) {
              "expert_traffic",
              "runs_before",
              "runs_models",
+             "trains_prediction_of",
+             "fills_front_of",
+             "counts_ends_of",
              "scatter_gather_transfers",
              "zeroes_gradients",
              "scales_gradients",
@@ -340,6 +357,7 @@ Result<FrameworkTraits> read_framework(const std::filesystem::path& file) {
   traits.offload = read_offload_traits(reader);
   read_parallelism(reader, traits);
   read_overlap(reader, traits);
+  read_recipes(reader, traits);
   if (traits.zero_stages.empty()) root.error("zero_stages: at least one stage is needed");
   std::sort(traits.zero_stages.begin(), traits.zero_stages.end());
   for (const Document& document : *chain) {

@@ -57,6 +57,17 @@ struct FrameworkTraits {
   /// contains one of these texts; they go before those of all models. Empty = of every model.
   std::vector<std::string> runs_models;
 
+  /// Published runs of models named so (as in `runs_models`) train the multi-token-prediction
+  /// modules that the model has.
+  std::vector<std::string> trains_prediction_of;
+  /// Published runs of models named so fill their chunks from the front: all are of one size but
+  /// the last, which holds what is left.
+  std::vector<std::string> fills_front_of;
+  /// Published runs of models named so count the embedding, the loss and every module of
+  /// multi-token prediction as a layer each: the first stage has one layer less, the last as many
+  /// as it holds of the others.
+  std::vector<std::string> counts_ends_of;
+
   StateRules states;
   MemoryTraits memory;
   OffloadTraits offload;
@@ -150,8 +161,8 @@ struct FrameworkTraits {
   bool deterministic = false;
   bool keeps_narrow_operands = true;   ///< FP8: activations and weight copies are kept narrow
   RecomputePolicy unstated_recompute;  ///< what runs without a word about it mean
-  /// The same where latent attention has no fused kernel.
-  std::optional<RecomputePolicy> unstated_recompute_unfused;
+  /// The same of models with latent attention, and where that has no fused kernel.
+  std::optional<RecomputePolicy> unstated_recompute_latent, unstated_recompute_unfused;
   /// Precisions whose products selective recomputation by operator has no name for.
   std::vector<Precision> unlisted_products;
   double dropout = 0;  ///< hidden and attention dropout of the framework's defaults

@@ -2,6 +2,7 @@
 // Which layers sit on which pipeline stage.
 
 #include "models/model_spec.hpp"
+#include "simulator/plan/training.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -33,6 +34,7 @@ struct StageLayers {
   std::uint16_t layers[kMaxLayerKinds] = {};
   /// Layers of the largest model chunk of the stage, all kinds: recompute works chunk by chunk.
   std::uint16_t largest_chunk = 0;
+  std::uint16_t mtp = 0;  ///< multi-token-prediction modules; their layers count in `layers`, too
   bool embedding = false;
   bool head = false;
   [[nodiscard]] int layer_count() const {
@@ -45,16 +47,19 @@ struct StageLayers {
 /// The first chunk may hold nothing but the embedding, the last nothing but the head.
 inline constexpr int kStandaloneChunks = 2;
 
-/// Splits a model's layers over pp * vpp chunks. When the layers don't divide, the last and the
-/// first chunks (which also hold head and embedding) get one layer less, then chunks from the end.
-/// Equal neighbours are merged, so a uniform model has at most three entries. `mtp_depth` times
-/// more the layers of the module for further tokens stand in the last chunk. Requires pp * vpp <=
-/// layers + kStandaloneChunks, and two chunks per stage for a V.
+/// Splits a model's layers over pp * vpp chunks: as the job lays them out where it says so for that
+/// many, else as `chunk_sizes` deals them out. Equal neighbours are merged, so a uniform model has
+/// at most three entries. A module for further tokens holds the layers that the model names for
+/// it, else one of the last kind. Requires pp * vpp <= layers + kStandaloneChunks unless the job
+/// lays them out, and two chunks per stage for a V.
 [[nodiscard]] std::vector<StageLayers> stage_layout(
-    const models::ModelSpec& model, int pp, int vpp, int mtp_depth = 0,
+    const models::ModelSpec& model, int pp, int vpp, const TrainingSetup& training = {},
     ChunkPlacement placement = ChunkPlacement::looped);
 
-/// Layers per chunk in chunk order (as `stage_layout` deals them out).
+/// Layers per chunk in chunk order. When the layers don't divide, the last and the first chunks
+/// (which also hold head and embedding) get one layer less, then chunks from the end.
 [[nodiscard]] std::vector<int> chunk_sizes(int layers, int chunks);
+/// The same, or what the job lays out.
+[[nodiscard]] std::vector<int> chunk_sizes(int layers, int chunks, const TrainingSetup& training);
 
 }  // namespace foreplan::simulator

@@ -55,14 +55,13 @@ Rule violated_tensor_split(const ParallelPlan& plan, const ModelSpec& model) {
 }
 
 Rule violated_pipeline(const ParallelPlan& plan, const Job& job) {
-  if (plan.pp * plan.vpp > job.model->layer_count() + kStandaloneChunks) {
-    return Rule::layers_cover_chunks;
-  }
+  const int chunks = plan.pp * plan.vpp, layers = job.model->layer_count();
+  const bool laid_out = job.training.lays_out(chunks);
+  if (!laid_out && chunks > layers + kStandaloneChunks) return Rule::layers_cover_chunks;
   if (plan.vpp > 1 && plan.pp == 1) return Rule::interleaving_needs_pipeline;
   // Megatron-LM's account_for_embedding and account_for_loss let each count as one layer; a layout
   // string may shorten a chunk of every stage.
-  const int chunks = plan.pp * plan.vpp, layers = job.model->layer_count();
-  if (plan.vpp > 1 && (chunks - layers % chunks) % chunks > std::max(2, plan.pp))
+  if (!laid_out && plan.vpp > 1 && (chunks - layers % chunks) % chunks > std::max(2, plan.pp))
     return Rule::interleaved_layers_divide;
   const auto batches = micro_batches(plan, job.training);
   if (batches == 0) return Rule::batch_divides;
@@ -88,14 +87,22 @@ Rule violated_replicas(const ParallelPlan& plan, const ModelSpec& model) {
   return plan.dp_shard() * plan.cp == 1 ? Rule::replicas_leave_shards : Rule::none;
 }
 
-Rule violated_recompute(const ParallelPlan& plan, const ModelSpec& model) {
+/// Layers of the model in its largest chunk.
+int largest_chunk(const ParallelPlan& plan, const Job& job) {
+  const int chunks = plan.pp * plan.vpp;
+  const auto& laid_out = job.training.chunks.layers;
+  if (job.training.lays_out(chunks)) return *std::max_element(laid_out.begin(), laid_out.end());
+  return (job.model->layer_count() + chunks - 1) / chunks;
+}
+
+Rule violated_recompute(const ParallelPlan& plan, const Job& job) {
+  const ModelSpec& model = *job.model;
   const RecomputePolicy& policy = plan.recompute;
   if (policy.granularity == RecomputeGranularity::selective &&
       (policy.parts & parts_of(model)) == 0) {
     return Rule::recompute_parts_exist;
   }
-  const int chunk = (model.layer_count() + plan.pp * plan.vpp - 1) / (plan.pp * plan.vpp);
-  if (policy.layers_per_chunk > chunk) return Rule::recompute_depth;
+  if (policy.layers_per_chunk > largest_chunk(plan, job)) return Rule::recompute_depth;
   return Rule::none;
 }
 
@@ -182,7 +189,7 @@ Rule violated(const ParallelPlan& plan, const Job& job) {
   if (const Rule r = violated_pipeline(plan, job); r != Rule::none) return r;
   if (const Rule r = violated_experts(plan, *job.model); r != Rule::none) return r;
   if (const Rule r = violated_replicas(plan, *job.model); r != Rule::none) return r;
-  if (const Rule r = violated_recompute(plan, *job.model); r != Rule::none) return r;
+  if (const Rule r = violated_recompute(plan, job); r != Rule::none) return r;
   const models::GemmPrecision gemm = traits(plan.precision).gemm;
   const DType compute = gemm == models::GemmPrecision::nvfp4 ? DType::fp4_e2m1
                         : models::is_fp8(gemm)               ? DType::fp8_e4m3
@@ -273,8 +280,7 @@ std::string explain(Rule rule, const ParallelPlan& plan, const Job& job) {
                          to_text(plan.recompute));
     case Rule::recompute_depth:
       return fmt::format("recompute: full:{} exceeds the {} layers of the largest model chunk",
-                         plan.recompute.layers_per_chunk,
-                         (model.layer_count() + plan.pp * plan.vpp - 1) / (plan.pp * plan.vpp));
+                         plan.recompute.layers_per_chunk, largest_chunk(plan, job));
     case Rule::precision_unsupported:
       return fmt::format("precision: {} has no tensor unit for {}", job.cluster->device.name,
                          name(plan.precision));

@@ -55,9 +55,9 @@ std::string schedule_obstacle(const ParallelPlan& plan, std::int64_t micro_batch
 
 std::vector<StageLayers> schedule_layout(const models::ModelSpec& model,
                                          const PipelineSchedule& schedule, int pp, int vpp,
-                                         int mtp_depth) {
+                                         const TrainingSetup& training) {
   const PipelineShape worked = worked_shape(schedule, {pp, vpp, 0});
-  return stage_layout(model, worked.pp, worked.vpp, mtp_depth, schedule.placement);
+  return stage_layout(model, worked.pp, worked.vpp, training, schedule.placement);
 }
 
 }  // namespace foreplan::simulator

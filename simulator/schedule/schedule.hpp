@@ -119,6 +119,6 @@ struct PipelineSchedule {
 /// The layers of the ranks of one copy. Requires that the schedule can be laid out.
 [[nodiscard]] std::vector<StageLayers> schedule_layout(const models::ModelSpec& model,
                                                        const PipelineSchedule& schedule, int pp,
-                                                       int vpp, int mtp_depth = 0);
+                                                       int vpp, const TrainingSetup& training = {});
 
 }  // namespace foreplan::simulator

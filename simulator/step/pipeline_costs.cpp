@@ -216,17 +216,25 @@ double gradient_passes_s(const CostModel& cost, const FrameworkTraits& framework
   return cost.operator_cost(op).time_s;
 }
 
-void add_unit(StageCost& stage, const UnitCost& unit, int count) {
+void add_work(StageCost& stage, const UnitCost& unit, int count) {
   stage.forward_s += count * unit.forward_s;
   stage.backward_s += count * unit.backward_s;
   stage.weight_s += count * unit.weight_s;
   stage.split_s += count * unit.split_s;
   stage.forward_ep_s += count * unit.forward[CostKind::ep];
   stage.backward_ep_s += count * unit.backward[CostKind::ep];
+}
+
+void add_parameters(StageCost& stage, const UnitCost& unit, int count) {
   stage.dense_parameters += count * unit.dense_parameters;
   stage.expert_parameters += count * unit.expert_parameters;
   stage.fp8_copy_bytes += count * unit.fp8_copy_bytes;
   stage.kept_whole += count * unit.tensors.kept_whole;
+}
+
+void add_unit(StageCost& stage, const UnitCost& unit, int count) {
+  add_work(stage, unit, count);
+  add_parameters(stage, unit, count);
 }
 
 /// One message to the next stage. With scatter-gather every TP rank sends 1/tp of the hidden state
@@ -312,6 +320,16 @@ void StepModel::pipeline_costs(const ParallelPlan& plan, const ShardCosts& shard
     if (layout[i].head) {
       add_unit(stage, shard.head, 1);
       if (!layout[i].embedding) stage.dense_parameters += shard.tied_table_parameters;
+    }
+    if (layout[i].mtp > 0) {
+      add_unit(stage, shard.prediction, layout[i].mtp);
+      if (job_.model->mtp_repeats) {  // one module for all further tokens
+        add_parameters(stage, shard.prediction, 1 - layout[i].mtp);
+        for (const auto kind : job_.model->mtp_layers)
+          add_parameters(stage, shard.layers[kind], 1 - layout[i].mtp);
+      }
+      if (!layout[i].embedding) stage.dense_parameters += shard.prediction_table_parameters;
+      if (!layout[i].head) stage.dense_parameters += shard.head.dense_parameters;
     }
     if (schedule.chunks_in_flight != nullptr)
       stage.in_flight = in_flight(schedule, out.worked, layout[i].stage);

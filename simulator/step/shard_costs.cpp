@@ -171,6 +171,12 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
     const auto with_table = models::head_graph(model, shape, /*holds_table=*/true);
     shard.tied_table_parameters = with_table.parameters.dense - shard.head.dense_parameters;
   }
+  if (job_.training.mtp_depth > 0) {
+    shard.prediction = cost_unit(models::prediction_graph(model, shape, false), context);
+    shard.prediction_table_parameters =
+        models::prediction_graph(model, shape, true).parameters.dense -
+        shard.prediction.dense_parameters;
+  }
   if (framework.dummy_weight_gradients && framework.memory.dummy_head_gradient)
     shard.head_dummy_gradient_bytes = spare_bytes(weight_shapes(head));
   add_workspaces(job_.cluster->device, model, framework, shard);

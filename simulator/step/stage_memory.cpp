@@ -70,10 +70,17 @@ double kept_root_bytes(const PlanTerms& t, const StageLayers& layers) {
   return t.framework.states.parameter_bytes * root;
 }
 
+/// What the head keeps, with those of multi-token prediction, whose losses come before its own and
+/// whose backward comes after it.
+double losses_kept_bytes(const PlanTerms& t, const StageLayers& layers) {
+  return (layers.head ? t.shard.head.full_saved_bytes : 0) +
+         layers.mtp * t.shard.prediction.full_saved_bytes;
+}
+
 /// The loss: nothing but the root is gathered. What the head keeps lives only here, since the last
 /// stage runs forward and backward of a micro-batch's head back to back.
 Moment head_moment(const PlanTerms& t, const StageLayers& layers) {
-  return {t.shard.head.full_saved_bytes + t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
+  return {losses_kept_bytes(t, layers) + t.shard.head.transient_bytes, kept_root_bytes(t, layers)};
 }
 
 /// A layer's backward: its own transient, under recomputation also everything that it keeps until
@@ -124,7 +131,7 @@ WorstMoment worst_moment(const PlanTerms& t, const StageLayers& layers) {
     worst.transient = moment.transient;
     worst.gathered = moment.gathered;
   };
-  if (layers.head) consider(head_moment(t, layers));
+  if (layers.head || layers.mtp > 0) consider(head_moment(t, layers));
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
     consider(layer_moment(t, layers, t.shard.layers[static_cast<std::size_t>(kind)]));
@@ -152,7 +159,8 @@ void add_growing_gradients(const PlanTerms& t, const StageLayers& layers, Memory
     most = kept + transient + gradients;
     alive = gradients;
   };
-  if (layers.head) consider(memory.activations + head.full_saved_bytes, head.transient_bytes, 0);
+  if (layers.head)
+    consider(memory.activations + losses_kept_bytes(t, layers), head.transient_bytes, 0);
   for (int kind = 0; kind < t.shard.layer_kinds; ++kind) {
     if (layers.layers[kind] == 0) continue;
     const UnitCost& unit = t.shard.layers[static_cast<std::size_t>(kind)];

@@ -69,8 +69,7 @@ double peak_bytes(const PlanTerms& terms, std::size_t entry) {
 }  // namespace
 
 std::vector<StageLayers> StepModel::layout(const ParallelPlan& plan) const {
-  return schedule_layout(*job_.model, schedule_of(plan), plan.pp, plan.vpp,
-                         job_.training.mtp_depth);
+  return schedule_layout(*job_.model, schedule_of(plan), plan.pp, plan.vpp, job_.training);
 }
 
 StepScore StepModel::score(const ParallelPlan& plan, const ShardCosts& shard,
@@ -124,6 +123,7 @@ StageWork stage_work(const PlanTerms& t, std::size_t stage, const StageTime& tim
   }
   if (layers.embedding) add_unit(t.shard.embedding, 1);
   if (layers.head) add_unit(t.shard.head, 1);
+  if (layers.mtp > 0) add_unit(t.shard.prediction, layers.mtp);
   work.forward.hide(CostKind::ep, time.hidden_forward_s);
   work.backward.hide(CostKind::ep, time.hidden_backward_s);
   work.backward.add(CostKind::dp, {time.dp_exposed_s, kTrafficError, Basis::datasheet});
@@ -160,6 +160,7 @@ double executed_flops(const PlanTerms& t) {
                 recomputed * unit.policies[static_cast<std::size_t>(t.policy)].tensor_flops);
     }
     if (layers.head) stage += t.shard.head.tensor_flops;
+    stage += layers.mtp * t.shard.prediction.tensor_flops;
     per_micro_batch += layers.repeats * stage;
   }
   const double ranks_per_stage =

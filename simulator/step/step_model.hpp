@@ -24,6 +24,8 @@ namespace foreplan::simulator {
 struct ShardCosts {
   std::array<UnitCost, kMaxLayerKinds> layers;
   UnitCost embedding, head;
+  UnitCost prediction;                     ///< a module of multi-token prediction beside its layer
+  double prediction_table_parameters = 0;  ///< copy of the embedding where it stands elsewhere
   double tied_table_parameters = 0;  ///< copy of a tied embedding on the last of several stages
   double boundary_bytes = 0;         ///< hidden state between layers and stages
   double mask_bytes = 0;

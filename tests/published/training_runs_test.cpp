@@ -35,15 +35,15 @@ TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const std::map<std::string, double> recorded = {
       {"all", 0.096},           {"llm-foundry", 0.041},
       {"korthikanti22", 0.021}, {"kempnerforge-mfu", 0.056},
-      {"simumax-b200", 0.069},  {"mlperf-v5.1", 0.098},
-      {"nemo-24.07", 0.070},    {"bloom-prequel", 0.072},
-      {"internevo", 0.046},     {"megatron-bridge-perf", 0.116},
+      {"simumax-b200", 0.069},  {"mlperf-v5.1", 0.078},
+      {"nemo-24.07", 0.065},    {"bloom-prequel", 0.072},
+      {"internevo", 0.046},     {"megatron-bridge-perf", 0.108},
       {"megatron-sc21", 0.039}, {"torchtitan-202412", 0.113},
       {"torchao-e2e", 0.254},   {"torchtitan-202506-asynctp", 0.060}};
   for (const auto& [source, mape] : recorded) {
     EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
   }
-  EXPECT_GE(scores.at("all").time.n, 598);
+  EXPECT_GE(scores.at("all").time.n, 608);
   const std::map<std::string, double> memory = {
       {"all", 0.067},         {"kempnerforge-mfu", 0.006}, {"bloom-prequel", 0.053},
       {"flagperf", 0.104},    {"internevo-mem", 0.087},    {"torchtitan-202412", 0.016},
@@ -65,7 +65,7 @@ TEST(TrainingRuns, OfOneNodeAndManyAreRankedAsWellAsRecorded) {
 TEST(TrainingRuns, OfDiffusionTransformersArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("dit_runs.csv");
   EXPECT_EQ(scores.at("mlperf-v5.1-flux1").time.n, 9);
-  EXPECT_LE(scores.at("mlperf-v5.1-flux1").time.mape, kTolerance * 0.086);
+  EXPECT_LE(scores.at("mlperf-v5.1-flux1").time.mape, kTolerance * 0.097);
   EXPECT_EQ(scores.at("all").time.n, 10);
 }
 

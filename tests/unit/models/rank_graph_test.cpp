@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace foreplan::models {
 namespace {
 
@@ -114,11 +116,12 @@ TEST(LayerOperators, UnfusedAttentionComputesFullScoreSquares) {
   EXPECT_EQ(find(graph, "core_attention", Pass::forward), nullptr);
 }
 
-// Scores s = 2 * 16 * 4096^2 bytes. The causal kernel reads half of s forward, half of the gradient
-// and of the probabilities backward; modules of single operators read all.
+// Scores s = 2 * 16 * 4096^2 bytes. Megatron-LM's own causal kernel reads half of s forward, half
+// of the gradient and of the probabilities backward; modules of single operators read all.
 TEST(LayerOperators, ACausalSoftmaxKernelReadsUpToTheDiagonal) {
   RankShape shape = shape_of(8, true);
   shape.attention = AttentionKernel::unfused;
+  shape.keeps_narrow = false;
   const double scores = 2.0 * 16 * 4096 * 4096;
   const auto softmax = [&](Pass pass) {
     return *find(layer_of(llama(), shape), "attention_softmax", pass);
@@ -130,6 +133,23 @@ TEST(LayerOperators, ACausalSoftmaxKernelReadsUpToTheDiagonal) {
   shape.elementwise = ElementwiseKernels::modules;
   EXPECT_DOUBLE_EQ(softmax(Pass::forward).bytes_read.value, scores);
   EXPECT_DOUBLE_EQ(softmax(Pass::dgrad).bytes_read.value, 2 * scores);
+}
+
+// TransformerEngine pytorch/attention/dot_product_attention/utils.py, get_full_mask, per pair of
+// positions: the difference (4 bytes written), two window ends (4 read and 4 written each), two
+// comparisons (4 read, 1 written each), and not, and, not on bytes (1, 2 and 1 read, 1 written
+// each).
+TEST(LayerOperators, TransformerEnginesUnfusedSoftmaxReadsWholeRowsAndAMask) {
+  RankShape shape = shape_of(8, true);
+  shape.attention = AttentionKernel::unfused;
+  const double pairs = 4096.0 * 4096, scores = 2.0 * 16 * pairs;
+  const RankGraph graph = layer_of(llama(), shape);
+  EXPECT_DOUBLE_EQ(find(graph, "attention_softmax", Pass::forward)->bytes_read.value, scores);
+  EXPECT_DOUBLE_EQ(find(graph, "attention_softmax", Pass::dgrad)->bytes_read.value, 2 * scores);
+  const Operator& mask = *find(graph, "attention_mask", Pass::forward);
+  EXPECT_DOUBLE_EQ(mask.bytes_read.value, (2 * 4 + 2 * 4 + 1 + 2 + 1) * pairs);
+  EXPECT_DOUBLE_EQ(mask.bytes_written.value, (4 + 2 * 4 + 2 * 1 + 3 * 1) * pairs);
+  EXPECT_EQ(mask.part, Part::core_attention);
 }
 
 TEST(LayerOperators, ContextParallelRanksShareAttentionEvenly) {
@@ -403,6 +423,28 @@ TEST(Head, HoldsTheTableUnlessItIsTiedAndElsewhere) {
   model.tied_embeddings = true;
   EXPECT_DOUBLE_EQ(head_graph(model, shape_of(1, false), false).parameters.dense, kHidden);
   EXPECT_DOUBLE_EQ(head_graph(model, shape_of(1, false), true).parameters.dense, table + kHidden);
+}
+
+// Megatron-core 0.16.1 transformer/multi_token_prediction.py: two norms, a projection from twice
+// the hidden size, a final norm; models/gpt/gpt_model.py: the output layer and the loss once more.
+TEST(Prediction, ProjectsTheJoinedStatesAndRunsTheHeadOnceMore) {
+  RankShape shape = shape_of(1, false);
+  shape.vocabulary = 128256;
+  const RankGraph graph = prediction_graph(llama(), shape, false);
+  const auto h = static_cast<std::int64_t>(kHidden), tokens = static_cast<std::int64_t>(kTokens);
+  EXPECT_EQ(gemm_of(graph, "joined_projection", Pass::forward),
+            (GemmShape{.m = tokens, .n = h, .k = 2 * h}));
+  EXPECT_EQ(gemm_of(graph, "head", Pass::wgrad),
+            gemm_of(head_graph(llama(), shape, false), "head", Pass::wgrad));
+  EXPECT_DOUBLE_EQ(graph.parameters.dense, 2 * kHidden * kHidden + 3 * kHidden);
+  EXPECT_DOUBLE_EQ(prediction_graph(llama(), shape, true).parameters.dense - graph.parameters.dense,
+                   128256.0 * kHidden);
+}
+
+TEST(Prediction, GathersTheProjectionsColumnsOverTensorParallelRanks) {
+  const auto used = described(prediction_graph(llama(), shape_of(8, true), false));
+  EXPECT_EQ(std::count(used.begin(), used.end(), "all_gather embedding forward"), 2);
+  EXPECT_EQ(std::count(used.begin(), used.end(), "all_reduce loss forward x3"), 1);
 }
 
 TEST(Embedding, ScattersWhileItReducesUnlessPositionsFollow) {

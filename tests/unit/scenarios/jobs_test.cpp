@@ -5,6 +5,7 @@
 #include "scenarios/jobs/launch_file.hpp"
 #include "scenarios/jobs/megatron_job.hpp"
 #include "scenarios/jobs/megatron_table.hpp"
+#include "scenarios/jobs/pipeline_layout.hpp"
 #include "scenarios/jobs/shell_arithmetic.hpp"
 
 #include <gmock/gmock.h>
@@ -176,6 +177,52 @@ TEST(MegatronJob, SwitchesBecomePolicies) {
   EXPECT_EQ(job.plan.dp_replicate, 2);
   EXPECT_EQ(job.training.mtp_depth, 1);
   EXPECT_DOUBLE_EQ(job.training.hidden_dropout, 0);
+}
+
+// megatron-core 0.16.1 transformer/pipeline_parallel_layer_layout.py: its own example, and what its
+// checks refuse.
+TEST(MegatronJob, PipelineLayoutsAreUnrolledAsTheFrameworkDoes) {
+  const auto read = [](std::string_view text, PipelinedModel model) {
+    return parse_pipeline_layout(text, model);
+  };
+  const auto wide = read("Ettt|(tt|)*29,m|L", {16, 61, 1});
+  ASSERT_TRUE(wide.has_value()) << wide.error();
+  EXPECT_EQ(wide->layers.size(), 32U);
+  EXPECT_EQ(wide->layers.front(), 3);
+  EXPECT_EQ(wide->layers[29], 2);
+  EXPECT_EQ(wide->layers[30], 0);
+  EXPECT_EQ(wide->mtp_chunk, 30);
+  const auto bridge = read("Et*4|(t*4|)*14tmL", {2, 61, 1});
+  ASSERT_TRUE(bridge.has_value()) << bridge.error();
+  EXPECT_EQ(bridge->layers.size(), 16U);
+  EXPECT_EQ(bridge->layers.back(), 1);
+  EXPECT_EQ(read("E(t|t)*2L", {1, 4, 0})->layers, (std::vector<int>{1, 2, 1}));
+  EXPECT_THAT(read("Et|tL", {2, 3, 0}).error(), HasSubstr("2 layers (t), the model has 3"));
+  EXPECT_THAT(read("Et|t", {2, 2, 0}).error(), HasSubstr("loss (L) must stand last"));
+  EXPECT_THAT(read("t|EtL", {2, 2, 0}).error(), HasSubstr("embedding (E) must stand first"));
+  EXPECT_THAT(read("Em|tL", {2, 1, 1}).error(), HasSubstr("before prediction modules"));
+  EXPECT_THAT(read("Etm|mL", {2, 1, 2}).error(), HasSubstr("in one chunk"));
+  EXPECT_THAT(read("Et|t|L", {2, 2, 0}).error(), HasSubstr("3 chunks are no multiple of 2"));
+  EXPECT_THAT(read("Ex|tL", {2, 1, 0}).error(), HasSubstr("is none of"));
+  EXPECT_THAT(read("E(t)*99999999999L", {1, 1, 0}).error(), HasSubstr("too long"));
+}
+
+TEST(MegatronJob, StagesAreLaidOutAsTheLaunchSays) {
+  const auto chunks = [](const std::string& arguments) {
+    return good("--global-batch-size 64 --hidden-dropout 0 --pipeline-model-parallel-size 2 " +
+                arguments)
+        .training.chunks;
+  };
+  EXPECT_TRUE(chunks("").layers.empty());
+  EXPECT_EQ(chunks("--pipeline-model-parallel-layout 'Ettt|tL'").layers, (std::vector<int>{3, 1}));
+  EXPECT_EQ(chunks("--decoder-first-pipeline-num-layers 1").layers, (std::vector<int>{1, 3}));
+  EXPECT_EQ(chunks("--decoder-last-pipeline-num-layers 1").layers, (std::vector<int>{3, 1}));
+  EXPECT_EQ(chunks("--num-layers 3 --account-for-embedding-in-pipeline-split").layers,
+            (std::vector<int>{1, 2}));
+  EXPECT_THAT(mistake("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|tL'"),
+              HasSubstr("2 layers (t), the model has 4"));
+  EXPECT_THAT(mistake("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2"),
+              HasSubstr("2 layers are not left over for 3 stages"));
 }
 
 TEST(MegatronJob, DispatchersOfTokensAreRead) {

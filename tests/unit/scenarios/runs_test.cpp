@@ -1,5 +1,6 @@
 // Reading tables of runs. Oracle: what a person reads in the same row.
 
+#include "models/catalogue.hpp"
 #include "scenarios/cluster_file.hpp"
 #include "scenarios/device_file.hpp"
 #include "scenarios/runs/interconnect_text.hpp"
@@ -314,6 +315,33 @@ TEST(Runs, TraitsFollowTheContainersRelease) {
   EXPECT_EQ(traits("NeMo container 26.06.01"), "megatron-bridge");
   EXPECT_EQ(traits(""), "megatron-bridge");
   EXPECT_TRUE(assumptions.empty());
+}
+
+// Megatron-Bridge recipes/deepseek/deepseek_v3.py fills chunks from the front;
+// NVIDIA/NeMo 7a8f1cc scripts/performance/llm/pretrain_deepseek_v3.py has 64 / pp layers per stage,
+// one less first, two less last. Both train one prediction module.
+TEST(Runs, RecipesLayTheirModelsOutThemselves) {
+  std::vector<std::string> assumptions;
+  const auto setup = [&](std::string_view framework, std::string_view model_name, int pp, int vpp) {
+    const auto traits = framework_of_run(framework, "", {.model = model_name}, assumptions);
+    const auto model = models::find_model(model_name);
+    EXPECT_TRUE(traits.has_value() && model.has_value());
+    simulator::ParallelPlan plan;
+    plan.pp = pp;
+    plan.vpp = vpp;
+    simulator::TrainingSetup training;
+    apply_recipe(*traits, *model, plan, training);
+    return training;
+  };
+  const auto bridge = setup("megatron-bridge", "deepseek-v3", 4, 1);
+  EXPECT_EQ(bridge.mtp_depth, 1);
+  EXPECT_EQ(bridge.chunks.layers, (std::vector<int>{16, 16, 16, 13}));
+  EXPECT_EQ(setup("megatron-bridge", "deepseek-v3", 2, 8).chunks.layers.back(), 1);
+  EXPECT_EQ(setup("nemo 25.02/megatron-core", "deepseek-v3", 4, 1).chunks.layers,
+            (std::vector<int>{15, 16, 16, 14}));
+  const auto dense = setup("megatron-bridge", "llama3-70b", 4, 5);
+  EXPECT_EQ(dense.mtp_depth, 0);
+  EXPECT_TRUE(dense.chunks.layers.empty());
 }
 
 TEST(Runs, TraitsForAModelGoBeforeThoseOfAllModels) {

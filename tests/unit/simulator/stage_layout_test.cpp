@@ -156,5 +156,36 @@ TEST(StageLayout, NeighboursThatDifferAreNotMerged) {
   for (const auto& entry : layout) EXPECT_EQ(entry.repeats, 1);
 }
 
+// Megatron-Bridge recipes/deepseek/deepseek_v3.py: fifteen chunks of four layers, one with the last
+// layer, the prediction module and the loss.
+TEST(StageLayout, AJobsOwnLayoutGoesBeforeAnEvenOne) {
+  TrainingSetup setup;
+  setup.mtp_depth = 1;
+  setup.chunks.layers.assign(16, 4);
+  setup.chunks.layers.back() = 1;
+  const auto stages = unmerged(stage_layout(samples::expert_model(61, 3), 2, 8, setup));
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[0].layer_count(), 32);
+  EXPECT_EQ(stages[1].layer_count(), 7 * 4 + 1 + 1);
+  EXPECT_EQ(stages[0].mtp, 0);
+  EXPECT_EQ(stages[1].mtp, 1);
+  EXPECT_EQ(stages[0].layers[0], 3);  // the dense layers stand in the first chunk
+  // A pipeline of another number of chunks is dealt evenly.
+  EXPECT_EQ(unmerged(stage_layout(samples::expert_model(61, 3), 2, 4, setup))[0].layer_count(), 30);
+}
+
+TEST(StageLayout, PredictionModulesStandWhereTheJobPutsThem) {
+  TrainingSetup setup;
+  setup.mtp_depth = 1;
+  setup.chunks = {{3, 3, 0, 0}, 2};
+  const auto stages = unmerged(stage_layout(samples::dense_model(6), 4, 1, setup));
+  EXPECT_EQ(stages[2].mtp, 1);
+  EXPECT_EQ(stages[2].layer_count(), 1);
+  EXPECT_EQ(stages[3].layer_count(), 0);
+  EXPECT_TRUE(stages[3].head);
+  setup.chunks = {};
+  EXPECT_EQ(unmerged(stage_layout(samples::dense_model(8), 4, 1, setup))[3].mtp, 1);
+}
+
 }  // namespace
 }  // namespace foreplan::simulator
