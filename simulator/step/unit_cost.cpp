@@ -62,11 +62,6 @@ double network_share(const Collective& collective, int nodes) {
   return std::min(1.0, occupied / collective.copies);
 }
 
-bool works_for_experts(const Operator& op) {
-  return op.part == Part::expert_fc1 || op.part == Part::expert_activation ||
-         op.part == Part::expert_fc2;
-}
-
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
 struct Selection {
   bool forward = true;
@@ -175,9 +170,7 @@ class Costing {
     switch (kind_of(op)) {
       case CostKind::gemm: return context_.slowest;
       case CostKind::attention: return context_.slowest * context_.attention_factor;
-      case CostKind::elementwise:
-        return works_for_experts(op) ? context_.expert_traffic
-                                     : context_.framework->elementwise_traffic;
+      case CostKind::elementwise: return context_.framework->elementwise_traffic;
       case CostKind::recompute:
       case CostKind::host:
       case CostKind::tp:
