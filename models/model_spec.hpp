@@ -83,7 +83,8 @@ struct MoeSpec {
   /// all of them (LatentMoE, Nemotron 3); 0 = on the hidden state itself.
   std::int64_t latent = 0;
   ActivationKind activation = ActivationKind::swiglu;
-  bool bias = false;  ///< of router and routed experts (GPT-OSS)
+  bool bias = false;     ///< of router and routed experts (GPT-OSS)
+  bool clamped = false;  ///< what enters the experts' activation is clamped (GPT-OSS)
   /// A token's experts all stand in the best `top_groups` of `groups` equal runs of experts, so
   /// that it travels to few nodes (DeepSeek-V2, arXiv 2405.04434, section 2.2.2). 1 = anywhere.
   std::int64_t groups = 1, top_groups = 1;
@@ -163,8 +164,10 @@ struct ModelSpec {
   bool norm_weight = true;  ///< MPT-style `no_bias` keeps the weight; OLMo has neither
   PositionKind position = PositionKind::rope;
   std::int64_t learned_positions = 0;  ///< rows of the position table, offset rows included
-  bool embedding_norm = false;         ///< BLOOM normalises the embedding
-  std::int64_t embedding_dim = 0;      ///< OPT-350M projects from a narrower embedding; 0 = hidden
+  /// Sines and cosines of the rotary embedding are scaled (YaRN's concentration; Peng et al. 2023).
+  bool scaled_rotary = false;
+  bool embedding_norm = false;     ///< BLOOM normalises the embedding
+  std::int64_t embedding_dim = 0;  ///< OPT-350M projects from a narrower embedding; 0 = hidden
   bool final_norm = true;
   bool head_bias = false;  ///< bias of the output projection (Phi-2)
   std::vector<LayerSpec> layer_kinds;

@@ -134,6 +134,13 @@ struct RankShape {
   bool gathers_narrow_weights = false;
   /// Grouped GEMMs add the experts' biases, apply their activation and cast what they write.
   bool fuses_experts = false;
+  /// What the experts keep is copied out of buffers of fixed size after their forward and back
+  /// before their backward (paged stash of Megatron core, for graphs of a whole step).
+  bool stashes_experts = false;
+  bool fuses_scaled_rotary = true;  ///< one kernel embeds also where the sines are scaled (YaRN)
+  /// The fused core multiplies 8-bit operands with a scale for each block of 32 (MXFP8), which are
+  /// cast before it. Its backward visits all keys of the past, a sliding window's too.
+  bool narrow_attention = false;
   std::int64_t vocabulary = 0;   ///< padded
   DType gradient = DType::fp32;  ///< type of the gradient buffer
   GradientSink gradient_sink = GradientSink::in_gemm;

@@ -108,6 +108,17 @@ void read_qwen3_moe(const ConfigReader& config, ModelSpec& model) {
   add_qwen_layers(model, layer, moe, qwen_sparse_layers(config, layers, moe.experts), windows);
 }
 
+namespace {
+
+/// GptOssConfig of `transformers` scales by YaRN unless the file says otherwise.
+bool scales_rotary(const ConfigReader& config) {
+  if (config.is_null("rope_scaling")) return false;
+  const auto scaling = config.nested("rope_scaling");
+  return !scaling || scaling->text("rope_type", "yarn") == "yarn";
+}
+
+}  // namespace
+
 void read_gpt_oss(const ConfigReader& config, ModelSpec& model) {
   auto [layer, layers] = read_decoder(config,
                                       {.vocabulary = 201088,
@@ -124,7 +135,9 @@ void read_gpt_oss(const ConfigReader& config, ModelSpec& model) {
                       .top_k = config.count({"num_experts_per_tok"}, 4),
                       .expert_hidden = layer.ffn->hidden,
                       .activation = layer.ffn->activation,
-                      .bias = true};
+                      .bias = true,
+                      .clamped = true};
+  model.scaled_rotary = scales_rotary(config);
   layer.ffn.reset();
   check_top_k(config, {"num_local_experts"}, *layer.moe);
   add_windowed_layers(model, layer,

@@ -13,7 +13,8 @@ void add_projections(GraphBuilder& builder, const ModelSpec& model,
   const ProjectedHeads heads = projected_heads(attention, builder.shape());
   add_qkv(builder, attention, {Part::qkv, "qkv"}, sizes.token_rows());
   if (model.position == PositionKind::rope) {
-    add_rope(builder, Part::qkv, sizes.tokens(), (heads.q + heads.kv) * heads.dim_qk);
+    add_rope(builder, Part::qkv, sizes.tokens(), (heads.q + heads.kv) * heads.dim_qk,
+             model.scaled_rotary);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include "models/rank/attention.hpp"
 
+#include <cmath>
+
 namespace foreplan::models {
 namespace {
 
@@ -138,15 +140,33 @@ class AttentionCore {
                               core(cross_ ? kCrossLabel : kFusedLabel));
     op.shape = fused_shape();
     op.input = op.output = shape_.activation;
+    if (narrow()) {
+      op.input = DType::fp8_e4m3;
+      cast(Pass::forward, "cast_qkv", q_bytes() + key_value_bytes(heads_.kv));
+    }
     op.flops = flops(whole, Pass::forward) * part_of_whole;
     op.bytes_read = q_bytes() + keys;
     op.bytes_written = context_bytes() + statistics;
     builder_.add(op);
     op.pass = Pass::dgrad;
+    if (narrow()) {
+      cast(Pass::dgrad, "cast_gradient", context_bytes());
+      whole.window = 0;
+      std::get<AttentionShape>(op.shape).window = 0;
+    }
     op.flops = flops(whole, Pass::dgrad) * part_of_whole;
     op.bytes_read = q_bytes() + keys + 2.0 * context_bytes() + statistics;
     op.bytes_written = q_bytes() + keys;
     builder_.add(op);
+  }
+
+  [[nodiscard]] bool narrow() const { return shape_.narrow_attention && !cross_; }
+
+  /// 16-bit operands are read once and written twice in 8 bits, scaled along either axis.
+  void cast(Pass pass, std::string_view label, Bytes size) {
+    const RowShape rows{std::llround(tokens_), heads_.q * heads_.dim_qk};
+    builder_.rows(OperatorKind::quantize, pass, core(label), rows,
+                  {.read = size.value, .written = size.value});
   }
 
   void batched(Pass pass, std::string_view label, GemmShape gemm) {

@@ -215,10 +215,13 @@ class RoutedExperts {
 
   void experts() {
     const int inputs = activation_inputs(moe_.activation);
+    const Bytes kept_before = builder_.kept();
     builder_.keep({Part::permute, "expert_input"}, sizes_.kept_operands(worked_on_, hidden_));
+    pad({Part::expert_fc1, "pad_rows"});
     expert_linear({Part::expert_fc1, "expert_fc1"}, hidden_size_, inputs * width_);
     // Applies the routing probabilities, too, so that neither fc2's output nor the combine is kept.
     if (!shape_.fuses_experts) {
+      if (moe_.clamped && in_megatron()) clamp();
       add_activation(builder_, {Part::expert_activation, "expert_activation"}, moe_.activation,
                      std::llround(worked_on_), width_);
     }
@@ -226,6 +229,8 @@ class RoutedExperts {
                     {Part::expert_activation, "activation_output"}, moe_.activation, worked_on_,
                     static_cast<double>(width_));
     expert_linear({Part::expert_fc2, "expert_fc2"}, width_, hidden_size_);
+    if (shape_.stashes_experts) stash(builder_.kept() - kept_before);
+    pad({Part::expert_fc2, "unpad_rows"});
     // Unfused, fc2's output meets the probabilities. One expert after the other, the sum over
     // experts keeps what it adds; else the output is weighed in fp32 (torchtitan v0.2.2
     // models/moe/moe.py), and the fp32 copy is kept.
@@ -234,20 +239,64 @@ class RoutedExperts {
     if (moe_.bias) add_output_bias();
   }
 
-  /// fc2's bias, weighed by the fp32 probabilities and added in fp32 (Megatron-LM, TEGroupedMLP
-  /// _apply_bias); backward reads the fp32 gradient for that of the bias. fc1's goes with its GEMM.
+  /// Modules of TransformerEngine (they keep narrow operands) stand in Megatron core's experts,
+  /// whose operations tests/data/megatron_traffic counts.
+  [[nodiscard]] bool in_megatron() const { return shape_.keeps_narrow && !one_by_one_; }
+
+  /// Rows of each expert are copied to where they make whole blocks for 8-bit products, and the
+  /// results back (Megatron-LM core/transformer/moe/experts.py, quantization_padding).
+  void pad(Site site) {
+    if (!sizes_.fp8() || shape_.fuses_experts || !in_megatron()) return;
+    const double tensor = states(worked_on_).value;
+    for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+      builder_.rows(OperatorKind::permute, pass, site, rows_of(worked_on_, hidden_size_),
+                    {.read = tensor, .written = tensor});
+    }
+    builder_.end_node();
+  }
+
+  void stash(Bytes kept) {
+    for (const Pass pass : {Pass::forward, Pass::dgrad}) {
+      builder_.rows(OperatorKind::permute, pass, {Part::expert_fc2, "stash"},
+                    rows_of(worked_on_, hidden_size_), {.read = kept.value, .written = kept.value});
+    }
+    builder_.end_node();
+  }
+
+  /// Both sides of a gated unit are clamped, each by a kernel, and joined again; backward masks the
+  /// gradients by up to three comparisons (fused_bias_geglu.py).
+  void clamp() {
+    const double side = sizes_.activations(worked_on_, static_cast<double>(width_)).value;
+    const Site site{Part::expert_activation, "clamp"};
+    const RowShape rows = rows_of(worked_on_, 2 * width_);
+    builder_.rows(OperatorKind::add, Pass::forward, site, rows,
+                  {.read = 4 * side, .written = 4 * side});
+    builder_.rows(OperatorKind::add, Pass::dgrad, site, rows,
+                  {.read = 9 * side, .written = 6 * side});
+    builder_.end_node();
+  }
+
+  /// fc2's bias, weighed by the fp32 probabilities and added in fp32, expert by expert, by single
+  /// operations (Megatron-LM, TEGroupedMLP _apply_bias): forward the product, the sum, the joined
+  /// experts and their cast; backward casts, the gradients of bias and probabilities by a product
+  /// and a sum each, and the joined gradients. Elsewhere the sum is one kernel each way. fc1's goes
+  /// with its GEMM.
   void add_output_bias() {
     const Site site{Part::expert_fc2, "expert_bias"};
-    const double tensor = states(worked_on_).value;
     const RowShape rows = rows_of(worked_on_, hidden_size_);
     const double biases =
         static_cast<double>(local_ * (hidden_size_ + activation_inputs(moe_.activation) * width_));
     builder_.expert_parameters(biases);
     if (shape_.fuses_experts) return;
+    const double tensor = states(worked_on_).value;
     const double fp32 = kFp32 * worked_on_ * hidden_;
-    builder_.rows(OperatorKind::add, Pass::forward, site, rows,
-                  {.read = tensor + fp32, .written = fp32 + tensor});
-    builder_.rows(OperatorKind::add, Pass::dgrad, site, rows, {.read = fp32, .written = 0});
+    const bool single = in_megatron();
+    builder_.rows(
+        OperatorKind::add, Pass::forward, site, rows,
+        {.read = tensor + (single ? 3 : 1) * fp32, .written = tensor + (single ? 3 : 1) * fp32});
+    builder_.rows(
+        OperatorKind::add, Pass::dgrad, site, rows,
+        single ? Traffic{2 * tensor + 5 * fp32, 2 * tensor + 3 * fp32} : Traffic{fp32, 0});
     builder_.end_node();
   }
 

@@ -83,13 +83,16 @@ void add_gated_residual(GraphBuilder& builder, std::string_view label, std::int6
   builder.end_node();
 }
 
-void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols) {
+void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols, bool scaled) {
   const RowShape shape{rows, cols};
   const double tensor = builder.sizes().element() * area(shape);
-  for (const Pass pass : {Pass::forward, Pass::dgrad}) {
-    builder.rows(OperatorKind::rope, pass, {part, "rope"}, shape,
-                 {.read = tensor, .written = tensor});
-  }
+  const bool whole = !scaled || builder.shape().fuses_scaled_rotary;
+  // Forward: a half is negated, the halves are joined, two products, their sum, and a copy behind
+  // what is not rotated (nothing). Backward: the same gradients, and two of slices.
+  builder.rows(OperatorKind::rope, Pass::forward, {part, "rope"}, shape,
+               {.read = (whole ? 1.0 : 6.5) * tensor, .written = (whole ? 1.0 : 5.5) * tensor});
+  builder.rows(OperatorKind::rope, Pass::dgrad, {part, "rope"}, shape,
+               {.read = (whole ? 1.0 : 7.5) * tensor, .written = (whole ? 1.0 : 6.5) * tensor});
   builder.end_node();
 }
 

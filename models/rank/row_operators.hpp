@@ -44,8 +44,11 @@ void add_activation(GraphBuilder& builder, Site site, ActivationKind kind, std::
 void add_gated_residual(GraphBuilder& builder, std::string_view label, std::int64_t rows,
                         std::int64_t samples);
 
-/// Rotary embedding of `cols` elements a row, in place: read and written once each way.
-void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols);
+/// Rotary embedding of `cols` elements a row, in place: read and written once each way. `scaled` by
+/// operations of their own (RankShape::fuses_scaled_rotary) it is twelve kernels forward and seven
+/// backward, counted in Megatron core (tests/data/megatron_traffic).
+void add_rope(GraphBuilder& builder, Part part, std::int64_t rows, std::int64_t cols,
+              bool scaled = false);
 
 /// Adds `branches` outputs to the residual stream: forward reads residual and branches, writes the
 /// sum (and a 1-byte mask per branch element under dropout, which is kept). Backward sums the

@@ -269,6 +269,7 @@ class CalibratedCost final : public CostModel {
     call.phase = AttentionPhase::train;
     call.backward = op.pass != Pass::forward;
     call.query_bytes = call.cache_bytes = bytes_per_element(op.input);
+    call.microscaled = is_narrow(op.input);  // the only narrow cores of training, see RankShape
     const auto& source = attention_[call.backward];
     if (source.group == nullptr) return fallback_->operator_cost(op);
     const Prediction p = profile_.corrected(profile_.attention.predict(source, call), call);

@@ -76,8 +76,6 @@ void read_kernels(const TraitReader& read, FrameworkTraits& traits) {
   traits.tp_collective_skew = read.number("tp_collective_skew", 1, 10);
   const auto compiled = read.optional_value("compiled_traffic");
   traits.compiled_traffic = compiled ? compiled->number(1, 10) : traits.elementwise_traffic;
-  const auto expert = read.optional_value("expert_traffic");
-  traits.expert_traffic = expert ? expert->number(1, 20) : traits.elementwise_traffic;
   const auto host = [&](std::string_view key) {
     const auto node = read.optional_value(key);
     return node ? node->seconds().value : 0.0;
@@ -176,6 +174,12 @@ void read_overlap(const TraitReader& read, FrameworkTraits& traits) {
         static_cast<models::TokenDispatcher>(dispatcher->one_of({"by_expert", "by_rank"}));
   if (const auto fused = read.optional_value("fused_expert_precisions"))
     traits.fused_expert_precisions = precisions_of(*fused);
+  if (const auto stashed = read.optional_value("stashed_expert_precisions"))
+    traits.stashed_expert_precisions = precisions_of(*stashed);
+  if (const auto narrow = read.optional_value("narrow_attention_precisions"))
+    traits.narrow_attention_precisions = precisions_of(*narrow);
+  if (const auto fuses = read.optional_value("fuses_scaled_rotary"))
+    traits.fuses_scaled_rotary = fuses->boolean();
   if (const auto overlap = read.optional_value("overlap_ep_unpipelined"))
     traits.overlap_ep_unpipelined = precisions_of(*overlap);
   if (const auto unlisted = read.optional_value("unlisted_products"))
@@ -275,8 +279,10 @@ void check_keys(const Node& root) {
              "grouped_gemm",
              "token_dispatcher",
              "fused_expert_precisions",
+             "stashed_expert_precisions",
+             "narrow_attention_precisions",
+             "fuses_scaled_rotary",
              "overlap_ep_unpipelined",
-             "expert_traffic",
              "runs_before",
              "runs_models",
              "trains_prediction_of",
@@ -303,7 +309,7 @@ void check_keys(const Node& root) {
 
 /// A file and those that it is based on, nearest first.
 Result<std::vector<Document>> read_chain(const std::filesystem::path& file) {
-  constexpr std::size_t kLongest = 4;
+  constexpr std::size_t kLongest = 5;
   std::vector<Document> chain;
   std::filesystem::path next = file;
   while (true) {

@@ -137,6 +137,12 @@ struct FrameworkTraits {
   models::TokenDispatcher token_dispatcher = models::TokenDispatcher::by_expert;
   /// Precisions whose grouped GEMMs take the experts' activations, biases and casts with them.
   std::vector<Precision> fused_expert_precisions;
+  /// Precisions in which what the experts keep is copied away and back (see models::RankShape).
+  std::vector<Precision> stashed_expert_precisions;
+  /// Precisions whose attention cores multiply 8-bit operands (see models::RankShape).
+  std::vector<Precision> narrow_attention_precisions;
+  /// One kernel applies rotary embeddings whose sines are scaled, too.
+  bool fuses_scaled_rotary = true;
   /// A stage updates its parameters before the others have ended the step, and takes the update
   /// back if the gradient norm turns out to need it: consecutive steps close up (Qi et al. 2024,
   /// section 4).
@@ -179,8 +185,6 @@ struct FrameworkTraits {
   double gather_copies = 0, reduce_copies = 0;
   double elementwise_traffic = 1;  ///< traffic of norms, activations, adds over the fused minimum
   double compiled_traffic = 1;     ///< the same where blocks are compiled (torch.compile)
-  /// The same for what stands between the experts' GEMMs, where these do not take it with them.
-  double expert_traffic = 1;
   /// Bytes of a gradient element as data parallelism moves it in fp16 runs; 0 = as it is kept.
   double fp16_reduced_bytes = 0;
   [[nodiscard]] double reduced_bytes(Precision precision) const {

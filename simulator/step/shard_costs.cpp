@@ -41,8 +41,13 @@ models::RankShape rank_shape(const ParallelPlan& plan, const Job& job,
   shape.gradient = framework.states.gradient_bytes >= 4 ? DType::fp32 : shape.activation;
   shape.gradient_sink = framework.gradient_sink;
   shape.dispatcher = framework.token_dispatcher;
-  const auto& fused = framework.fused_expert_precisions;
-  shape.fuses_experts = std::find(fused.begin(), fused.end(), plan.precision) != fused.end();
+  const auto among = [&](const std::vector<Precision>& precisions) {
+    return std::find(precisions.begin(), precisions.end(), plan.precision) != precisions.end();
+  };
+  shape.fuses_experts = among(framework.fused_expert_precisions);
+  shape.stashes_experts = among(framework.stashed_expert_precisions);
+  shape.narrow_attention = among(framework.narrow_attention_precisions);
+  shape.fuses_scaled_rotary = framework.fuses_scaled_rotary;
   // Hopper's FP8 GEMMs only take operands with k innermost, so weights are kept transposed as well;
   // Blackwell's take any layout (TransformerEngine is_non_tn_fp8_gemm_supported).
   shape.fp8_keeps_transpose =
@@ -151,12 +156,6 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   std::vector<WeightShapes> shapes;
   for (std::size_t kind = 0; kind < model.layer_kinds.size(); ++kind) {
     const models::LayerSpec& layer = model.layer_kinds[kind];
-    // A rank's only expert has no tokens to tell apart, and what is left beside fused GEMMs is an
-    // operator like others.
-    const int local_experts = layer.moe ? static_cast<int>(layer.moe->experts) / plan.ep : 1;
-    context.expert_traffic = local_experts > 1 && !shape.fuses_experts
-                                 ? framework.expert_traffic
-                                 : framework.elementwise_traffic;
     context.experts_one_by_one = framework.experts_one_by_one && !shape.fuses_experts;
     const models::RankGraph graph = models::layer_graph(model, layer, shape);
     shard.layers[kind] = cost_unit(graph, context);

@@ -63,11 +63,6 @@ double network_share(const Collective& collective, int nodes) {
   return std::min(1.0, occupied / collective.copies);
 }
 
-bool works_for_experts(const Operator& op) {
-  return op.part == Part::expert_fc1 || op.part == Part::expert_activation ||
-         op.part == Part::expert_fc2;
-}
-
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
 class Selection {
  public:
@@ -190,9 +185,7 @@ class Costing {
       case CostKind::attention:
         return context_.slowest * (op.pass == Pass::forward ? context_.attention_factor.forward
                                                             : context_.attention_factor.backward);
-      case CostKind::elementwise:
-        return works_for_experts(op) ? context_.expert_traffic
-                                     : context_.framework->elementwise_traffic;
+      case CostKind::elementwise: return context_.framework->elementwise_traffic;
       case CostKind::recompute:
       case CostKind::host:
       case CostKind::tp:

@@ -58,7 +58,6 @@ struct UnitContext {
   double slowest = 1;           ///< compute-bound kernels of the slowest device over the mean
   ConditionTable::PassFactors attention_factor;  ///< of the framework's attention kernels over the measured ones
   std::array<GroupPlacement, kParallelGroupCount> groups;
-  double expert_traffic = 1;  ///< of what stands between the experts' GEMMs over the fused minimum
   bool experts_one_by_one = false;  ///< a grouped GEMM costs what its products cost one by one
   double narrow_weight_bytes = 0;   ///< of the quantised copies of one weight element
   std::span<const RecomputePolicy> policies;  ///< none, selective or full; at most kMaxPolicies

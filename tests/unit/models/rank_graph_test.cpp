@@ -326,12 +326,13 @@ TEST(LayerOperators, FusedExpertsAreCastOnlyAtTheirEnds) {
     }
     return found;
   };
-  EXPECT_THAT(between(false), SizeIs(6));
+  EXPECT_THAT(between(false), SizeIs(10));  // each way: two casts, an activation, two paddings
   EXPECT_THAT(between(true), testing::UnorderedElementsAre("expert_fc1 quantize_input",
                                                            "expert_fc2 quantize_gradient"));
 }
 
-// Oracle: bytes of `output + bias * probability` with fp32 probabilities, counted by hand.
+// Oracle: bytes of `output + bias * probability` with fp32 probabilities, operation by operation:
+// tests/published/megatron_traffic_test.cpp counts them in the real code.
 TEST(LayerOperators, ExpertBiasesAreAddedInFp32) {
   ModelSpec model = mixture();
   const RankShape shape = shape_of(1, false);
@@ -340,10 +341,48 @@ TEST(LayerOperators, ExpertBiasesAreAddedInFp32) {
   const RankGraph graph = layer_of(model, shape);
   const double elements = kTokens * 2 * 4096;
   EXPECT_DOUBLE_EQ(find(graph, "expert_bias", Pass::forward)->bytes().value,
-                   (2 + 4 + 4 + 2) * elements);
-  EXPECT_DOUBLE_EQ(find(graph, "expert_bias", Pass::dgrad)->bytes().value, 4 * elements);
+                   (4 + (2 + 4 + 4) + (4 + 4) + (4 + 2)) * elements);
+  EXPECT_DOUBLE_EQ(find(graph, "expert_bias", Pass::dgrad)->bytes().value,
+                   ((2 + 4) + (4 + 2) + 2 * (4 + 4 + 4) + (2 + 2)) * elements);
   EXPECT_DOUBLE_EQ(graph.parameters.expert - plain.parameters.expert, 8 * (4096 + 2 * 14336));
   EXPECT_DOUBLE_EQ(graph.parameters.dense - plain.parameters.dense, 8);
+}
+
+TEST(LayerOperators, RowsOfExpertsArePaddedForEightBitProductsOnly) {
+  RankShape shape = shape_of(1, false);
+  const auto paddings = [&] {
+    int found = 0;
+    for (const Operator& op : layer_of(mixture(), shape).operators)
+      found += op.label == "pad_rows" || op.label == "unpad_rows" ? 1 : 0;
+    return found;
+  };
+  EXPECT_EQ(paddings(), 0);
+  shape.gemm = GemmPrecision::mxfp8;
+  EXPECT_EQ(paddings(), 4);
+  shape.keeps_narrow = false;
+  EXPECT_EQ(paddings(), 0);
+}
+
+// Oracle: cuDNN's MXFP8 backward takes four times as long for twice the keys under a window of 128,
+// its forward and the one in bf16 twice (cudnn-frontend's benchmark of GPT-OSS attention).
+TEST(LayerOperators, NarrowAttentionComesBackOverAllKeys) {
+  ModelSpec model = llama();
+  model.layer_kinds[0].attention.window = 128;
+  RankShape shape = shape_of(1, false);
+  const auto core = [&](Pass pass) {
+    return *find(layer_of(model, shape), "core_attention", pass);
+  };
+  const auto window = [&](Pass pass) { return std::get<AttentionShape>(core(pass).shape).window; };
+  EXPECT_EQ(window(Pass::dgrad), 128);
+  const double forward = core(Pass::forward).flops.value;
+  shape.narrow_attention = true;
+  EXPECT_EQ(window(Pass::forward), 128);
+  EXPECT_EQ(window(Pass::dgrad), 0);
+  EXPECT_EQ(core(Pass::dgrad).input, DType::fp8_e4m3);
+  EXPECT_EQ(core(Pass::forward).output, DType::bf16);
+  EXPECT_DOUBLE_EQ(core(Pass::forward).flops.value, forward);
+  model.layer_kinds[0].attention.window = 0;
+  EXPECT_DOUBLE_EQ(core(Pass::dgrad).flops.value, 2.5 * core(Pass::forward).flops.value);
 }
 
 TEST(LayerCollectives, ExpertTensorParallelRanksPoolTheirTokens) {

@@ -352,7 +352,8 @@ TEST(Runs, TraitsForAModelGoBeforeThoseOfAllModels) {
   };
   EXPECT_EQ(traits("megatron-bridge", "GPT OSS 120B", "NeMo container 26.02"),
             "megatron-bridge-0.4-gpt-oss");
-  EXPECT_EQ(traits("megatron-bridge", "GPT OSS 120B", "NeMo container 26.06"), "megatron-bridge");
+  EXPECT_EQ(traits("megatron-bridge", "GPT OSS 120B", "NeMo container 26.06"),
+            "megatron-bridge-gpt-oss");
   EXPECT_EQ(traits("megatron-bridge", "Qwen3_30B_a3B", "NeMo container 26.02"),
             "megatron-bridge-0.4");
   EXPECT_EQ(traits("nemo 25.02/megatron-core", "DeepSeek-V3", ""), "nemo-25.04");

@@ -144,17 +144,6 @@ TEST_F(UnitCosting, ElementwiseTrafficScalesElementwiseKernelsOnly) {
   EXPECT_DOUBLE_EQ(unit.forward[CostKind::gemm], 1e-3);
 }
 
-TEST_F(UnitCosting, WhatStandsBetweenExpertGemmsHasItsOwnTraffic) {
-  models::RankGraph graph = small_graph();
-  for (Operator& op : graph.operators) {
-    if (op.part == Part::activation) op.part = Part::expert_activation;
-  }
-  framework_.elementwise_traffic = 2;
-  context_.expert_traffic = 5;
-  EXPECT_DOUBLE_EQ(costed(graph).forward[CostKind::elementwise], 5e-4);
-  EXPECT_DOUBLE_EQ(costed(small_graph()).forward[CostKind::elementwise], 2e-4);
-}
-
 // Oracle: a cost model whose every GEMM takes one millisecond, whatever its size.
 TEST_F(UnitCosting, ExpertsOneByOneTakeAsManyGemms) {
   models::RankGraph graph = small_graph();
