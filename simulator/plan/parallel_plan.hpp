@@ -50,11 +50,11 @@ enum class Precision : std::uint8_t {
   fp16,
   fp8,  ///< delayed scaling, per tensor
   fp32,
-  fp8_current,  ///< per tensor, scaled by the tensor's own maximum
-  fp8_block,    ///< 1 x 128 activations, 128 x 128 weights (DeepSeek-V3)
-  mxfp8,        ///< blocks of 32 (OCP microscaling)
-  nvfp4,        ///< 4-bit, blocks of 16
-  fp8_rowwise,  ///< torchao: a scale per row of each product's operands
+  fp8_current,        ///< per tensor, scaled by the tensor's own maximum
+  fp8_block,          ///< 1 x 128 activations, 128 x 128 weights (DeepSeek-V3)
+  mxfp8,              ///< blocks of 32 (OCP microscaling)
+  nvfp4,              ///< 4-bit, blocks of 16
+  fp8_rowwise,        ///< torchao: a scale per row of each product's operands
   fp8_rowwise_gw_hp,  ///< the same, weight gradients in bf16
 };
 inline constexpr int kPrecisionCount = 10;
