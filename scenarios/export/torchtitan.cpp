@@ -87,23 +87,15 @@ class TorchtitanWriter {
     switch (plan_.precision) {
       case Precision::bf16:
       case Precision::fp32: return;
-      case Precision::fp8_rowwise:
-      case Precision::fp8_rowwise_gw_hp:
+      case Precision::fp8_rowwise: return add_float8("rowwise");
+      case Precision::fp8_rowwise_gw_hp: return add_float8("rowwise_with_gw_hp");
       case Precision::fp8_current:
         if (plan_.tp > 1 && model.name == "deepseek_v3") {
           refusals_.add("precision",
                         "torchtitan has not enabled tensorwise FP8 with tensor "
                         "parallelism for deepseek_v3");
         }
-        add("model", "converters",
-            std::string(experts ? "[\"quantize.linear.float8\", \"quantize.grouped_mm.float8\"]"
-                                : "[\"quantize.linear.float8\"]"));
-        if (plan_.precision != Precision::fp8_current) {
-          add("quantize.linear.float8", "recipe_name",
-              std::string(plan_.precision == Precision::fp8_rowwise ? "\"rowwise\""
-                                                                    : "\"rowwise_with_gw_hp\""));
-        }
-        return;
+        return add_float8("");
       case Precision::mxfp8:
         add("model", "converters",
             std::string(experts ? "[\"quantize.linear.mx\", \"quantize.grouped_mm.mx\"]"
@@ -121,6 +113,20 @@ class TorchtitanWriter {
       case Precision::nvfp4:
         refusals_.lacks(true, "precision", "NVFP4; it has fp8_current and mxfp8");
         return;
+    }
+  }
+
+  /// No recipe is torchao's default: a scale per tensor.
+  void add_float8(std::string_view recipe) {
+    add("model", "converters",
+        std::string(has_experts(scenario_.model)
+                        ? "[\"quantize.linear.float8\", \"quantize.grouped_mm.float8\"]"
+                        : "[\"quantize.linear.float8\"]"));
+    constexpr std::string_view kSection = "quantize.linear.float8";
+    if (!recipe.empty()) {
+      add(kSection, "recipe_name", toml_text(recipe));
+    } else if (traits_.gathers_narrow_weights) {
+      add(kSection, "enable_fsdp_float8_all_gather", std::string("true"));
     }
   }
 
@@ -149,6 +155,8 @@ class TorchtitanWriter {
     add(kSection, "fsdp_reshard_after_forward",
         plan_.zero == ZeroStage::parameters ? "always" : "never");
     add(kSection, "tensor_parallel_degree", plan_.tp);
+    if (plan_.tp > 1 && traits_.overlap_tp_backward)
+      add(kSection, "enable_async_tensor_parallel", std::string("true"));
     if (traits_.gathers_logits) add(kSection, "disable_loss_parallel", std::string("true"));
     add(kSection, "context_parallel_degree", plan_.cp);
     if (plan_.cp > 1) {
@@ -233,10 +241,10 @@ class TorchtitanWriter {
                       : model ? "[\"model\", \"loss\"]"
                               : "[\"loss\"]"));
     }
-    if (has_experts(scenario_.model) && plan_.precision == Precision::fp8_current) {
-      add("quantize.grouped_mm.float8", "fqns", std::string("[\"experts\"]"));
-    } else if (has_experts(scenario_.model) && plan_.precision == Precision::mxfp8) {
-      add("quantize.grouped_mm.mx", "fqns", std::string("[\"experts\"]"));
+    if (has_experts(scenario_.model) && models::is_fp8(traits(plan_.precision).gemm)) {
+      add(plan_.precision == Precision::mxfp8 ? "quantize.grouped_mm.mx"
+                                              : "quantize.grouped_mm.float8",
+          "fqns", std::string("[\"experts\"]"));
     }
     if (traits_.deterministic) add("debug", "deterministic", std::string("true"));
   }

@@ -305,18 +305,39 @@ class TorchtitanReader {
     for (const Node& item : converters->items(true)) {
       const std::string name = item.text();
       if (name == "quantize.linear.float8" || name == "float8") {
-        const std::string recipe = text("quantize.linear.float8.recipe_name", "tensorwise");
-        precision = recipe == "rowwise"              ? Precision::fp8_rowwise
-                    : recipe == "rowwise_with_gw_hp" ? Precision::fp8_rowwise_gw_hp
-                                                     : Precision::fp8_current;
-        job_.framework.gathers_narrow_weights =
-            flag_setting(root_, "quantize.linear.float8.enable_fsdp_float8_all_gather", false);
+        precision = read_float8();
       } else if (name == "quantize.linear.mx" || name == "mx") {
         precision = Precision::mxfp8;
       } else if (!name.starts_with("quantize.grouped_mm.")) {
         job_.notices.push_back(fmt::format("model.converters {} is unknown and left out", name));
       }
     }
+  }
+
+  Precision read_float8() {
+    constexpr std::string_view kRecipe = "quantize.linear.float8.recipe_name";
+    constexpr std::string_view kGather = "quantize.linear.float8.enable_fsdp_float8_all_gather";
+    const std::string recipe = text(kRecipe, "");
+    job_.framework.gathers_narrow_weights = flag_setting(root_, kGather, false);
+    if (job_.framework.gathers_narrow_weights && !recipe.empty())
+      open_.error("torchtitan does not combine this with a recipe_name", place(kGather));
+    if (recipe == "rowwise") return Precision::fp8_rowwise;
+    if (recipe == "rowwise_with_gw_hp") return Precision::fp8_rowwise_gw_hp;
+    if (!recipe.empty() && recipe != "tensorwise") {
+      open_.error(
+          fmt::format("{}; allowed: tensorwise, rowwise, rowwise_with_gw_hp", in_quotes(recipe)),
+          place(kRecipe));
+    }
+    return Precision::fp8_current;
+  }
+
+  /// Inductor cuts gathers and scatters into pieces, so that it takes a compiled model.
+  void read_async_tensor_parallelism() {
+    constexpr std::string_view kAsync = "parallelism.enable_async_tensor_parallel";
+    if (!flag_setting(root_, kAsync, false)) return;
+    job_.framework.overlap_tp_backward = true;
+    if (job_.framework.elementwise_traffic > job_.framework.compiled_traffic)
+      open_.error("needs compile.enable with \"model\" among compile.components", place(kAsync));
   }
 
   /// Where nothing is said, model and loss are what `enable` compiles.
@@ -339,10 +360,9 @@ class TorchtitanReader {
     traits.deterministic = flag_setting(root_, "debug.deterministic", false);
     traits.gathers_logits = flag_setting(root_, "parallelism.disable_loss_parallel", false);
     const std::string rotate = text("parallelism.context_parallel_rotate_method", "allgather");
-    if (flag_setting(root_, "parallelism.enable_async_tensor_parallel", false))
-      traits.overlap_tp_backward = true;
     if (rotate == "alltoall") traits.context_parallel = models::ContextParallelKind::ring;
     read_compile();
+    read_async_tensor_parallelism();
     const std::string optimizer = text("optimizer.name", "AdamW");
     if (optimizer != "AdamW" && optimizer != "Adam") {
       open_.error(fmt::format("{} is not modelled; known: Adam, AdamW", in_quotes(optimizer)),

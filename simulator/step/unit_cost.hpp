@@ -55,8 +55,9 @@ struct UnitCost {
 struct UnitContext {
   const CostModel* cost = nullptr;
   const FrameworkTraits* framework = nullptr;
-  double slowest = 1;           ///< compute-bound kernels of the slowest device over the mean
-  ConditionTable::PassFactors attention_factor;  ///< of the framework's attention kernels over the measured ones
+  double slowest = 1;  ///< compute-bound kernels of the slowest device over the mean
+  /// Of the framework's attention kernels over the measured ones.
+  ConditionTable::PassFactors attention_factor;
   std::array<GroupPlacement, kParallelGroupCount> groups;
   bool experts_one_by_one = false;  ///< a grouped GEMM costs what its products cost one by one
   double narrow_weight_bytes = 0;   ///< of the quantised copies of one weight element

@@ -107,7 +107,8 @@ TEST(KernelConditions, FlashAttention2TakesNearlyTwiceTheTimeOfTodaysKernelsOnHo
   for (const results::AttentionMeasurement& row : shipped->attention) {
     const auto& origin = shipped->origin_of(row);
     if (origin.library != "pytorch" || origin.device != "H200-SXM-141GB") continue;
-    simulator::calibration::AttentionQuery query{.device = origin.device, .library = {}, .call = {}};
+    simulator::calibration::AttentionQuery query{
+        .device = origin.device, .library = {}, .call = {}};
     query.call.shape = {.batch = row.batch,
                         .heads_q = row.heads_q,
                         .heads_kv = row.heads_kv,

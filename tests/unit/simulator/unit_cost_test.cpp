@@ -287,8 +287,9 @@ TEST_F(UnitCosting, ContextParallelOverlapIsATraitOfItsOwn) {
   EXPECT_DOUBLE_EQ(costed(graph).backward[CostKind::cp], 0);
 }
 
-// Oracle: two pieces of a scatter, of which one is made while the other is sent: half of its product
-// hides it. The gather is read by the product itself or, where its bytes are others, by a cast.
+// Oracle: two pieces of a scatter, of which one is made while the other is sent: half of its
+// product hides it. The gather is read by the product itself or, where its bytes are others, by a
+// cast.
 TEST_F(UnitCosting, AsynchronousTensorParallelismHidesAPieceBehindTheProductOfAnother) {
   context_.groups.fill(GroupPlacement{2, 2, 1});
   models::RankGraph graph = small_graph();
