@@ -36,7 +36,7 @@ models::RankGraph small_graph() {
                  {"activation_output", Part::activation, Bytes{20}, false}};
   graph.boundary = Bytes{1000};
   graph.transient = Bytes{50};
-  graph.parameters = {.dense = 11, .expert = 13, .fp8_cached = 17};
+  graph.parameters = {.dense = 11, .expert = 13, .fp8_cached = 17, .tensors = {7, 4}};
   return graph;
 }
 
