@@ -33,11 +33,11 @@ constexpr double kTolerance = 1.1;
 TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs.csv");
   const std::map<std::string, double> recorded = {
-      {"all", 0.098},           {"llm-foundry", 0.041},
+      {"all", 0.097},           {"llm-foundry", 0.041},
       {"korthikanti22", 0.021}, {"kempnerforge-mfu", 0.059},
       {"simumax-b200", 0.069},  {"mlperf-v5.1", 0.098},
       {"nemo-24.07", 0.070},    {"bloom-prequel", 0.072},
-      {"internevo", 0.046},     {"megatron-bridge-perf", 0.116},
+      {"internevo", 0.041},     {"megatron-bridge-perf", 0.116},
       {"megatron-sc21", 0.039}};
   for (const auto& [source, mape] : recorded) {
     EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
