@@ -126,10 +126,12 @@ class CalibratedCost final : public CostModel {
     memory_scale_ = ratio(fitted.memory_bandwidth.value, cluster.device.memory_bandwidth.value);
     sustained_gemm_ = conditions_.sustained_gemm_at(cluster.device.power_w);
     link_scale_ = ratio(fitted.scale_up_bandwidth.value, cluster.topology.scale_up_bandwidth.value);
-    // A scale-up domain may span several nodes (NVL72) and then has all their NICs.
-    nics_per_domain_ =
-        cluster.topology.nics_per_node *
-        std::max(1, cluster.topology.scale_up_size / std::max(1, cluster.devices_per_node));
+    // Where devices have several NICs each, they act as one. A scale-up domain may span several
+    // nodes (NVL72) and then has all their NICs.
+    const int devices = std::max(1, cluster.devices_per_node);
+    const int bundle = std::max(1, cluster.topology.nics_per_node / devices);
+    nics_per_domain_ = cluster.topology.nics_per_node / bundle *
+                       std::max(1, cluster.topology.scale_up_size / devices);
     own_kernels_ = cluster.device.architecture == "CPU";
     for (const bool backward : {false, true}) {
       attention_[backward] = profile_.attention.source(profile_.device_for(ModelKind::attention),
@@ -150,7 +152,7 @@ class CalibratedCost final : public CostModel {
                                   .nic = {}};
       handles_[i].node = profile_.collectives.resolve(selector);
       selector.fabric = "any";
-      selector.nic = cluster.topology.nic_bandwidth;
+      selector.nic = cluster.topology.nic_bandwidth * static_cast<double>(bundle);
       handles_[i].nodes = profile_.collectives.resolve(selector);
     }
   }

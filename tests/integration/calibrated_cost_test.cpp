@@ -103,5 +103,25 @@ TEST(CalibratedCost, ARackOfManyNodesHasAllTheirNics) {
   EXPECT_NEAR(in_rack / in_trays, 1, 1e-9);
 }
 
+// A p5 node of AWS has 32 adapters of 100 Gbit/s for eight GPUs.
+TEST(CalibratedCost, ADeviceUsesAllItsNicsAtOnce) {
+  ClusterSpec cluster = cluster_of("H100", 4, 8);
+  ASSERT_EQ(cluster.topology.nics_per_node, 8);
+  ASSERT_EQ(cluster.topology.nic_bandwidth.value, 50e9);
+  ClusterSpec bundled = cluster;
+  bundled.topology.nics_per_node = 32;
+  bundled.topology.nic_bandwidth = BytesPerSecond{12.5e9};
+  const auto single = cost_of(cluster), of_four = cost_of(bundled);
+  for (const auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather}) {
+    const Collective gradients{kind, ParallelGroup::dense_dp, Bytes{1e9}};
+    for (const GroupPlacement& place : {GroupPlacement{2, 1, 1}, {4, 1, 8}, {32, 8, 1}}) {
+      EXPECT_NEAR(of_four->collective_cost(gradients, place).time_s /
+                      single->collective_cost(gradients, place).time_s,
+                  1, 1e-9)
+          << place.size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foreplan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace foreplan::simulator::calibration {
 namespace {
@@ -15,14 +16,6 @@ namespace {
 constexpr double kQuantile = 1.645;
 constexpr double kSpreadPerSizeOctave = 0.05;  // beyond the measured sizes
 constexpr double kLargestSizeSpread = 0.5;
-constexpr double kBorrowedDevice = 0.15;  // same link generation
-constexpr double kOtherGeneration = 0.4;
-constexpr double kUnscaled = 16;             // octaves: more than rates ever differ by
-constexpr double kBorrowedFabric = 0.6;      // latencies of fabrics differ fourfold
-constexpr double kBorrowedPerOctave = 0.25;  // of the ratio of their rates
-constexpr double kUnknownDevice = 0.6;
-constexpr double kBorrowedOperation = 0.25;  // e.g. an all-gather from the all-reduce beside it
-constexpr double kOtherVariant = 0.10;       // a named version or source that was not measured
 
 struct Distance {
   double total = 0;
@@ -139,53 +132,14 @@ LawGroup group_of(CollectiveOp op, bool low_latency, const CollectiveQuery& quer
 /// all-gather with one start (measured 1.5 times on H100 and B200 at 1 KiB).
 double steps_of(CollectiveOp op) { return op == CollectiveOp::all_reduce ? 1.5 : 1.0; }
 
-/// How much slower the NICs are than in the measured run, where one group had the node to itself.
-double nic_sharing(const CollectiveQuery& query, double ranks_per_node) {
-  const double nics = query.nics_per_node > 0 ? query.nics_per_node
-                                              : ranks_per_node * std::max(query.concurrency, 1);
+/// How much slower the NICs are than where the curve's rate was reached. A lent rate is that of a
+/// NIC; measured rows of the fabric itself had the node to themselves and shared its NICs already.
+double nic_sharing(const CollectiveHandle& handle, const CollectiveQuery& query,
+                   double ranks_per_node) {
   const double users = ranks_per_node * std::max(query.concurrency, 1);
-  return std::max(1.0, users / nics) / std::max(1.0, ranks_per_node / nics);
-}
-
-/// How well a variant answers the named fields, and whether any was missed.
-struct Match {
-  int score = 0;
-  bool missed = false;
-};
-Match match(const CollectiveVariant& v, const CollectiveSelector& s) {
-  Match m;
-  const auto field = [&m](const std::string& asked, const std::string& has, int weight) {
-    if (asked.empty()) return;
-    if (asked == has) {
-      m.score += weight;
-    } else {
-      m.missed = true;
-    }
-  };
-  field(s.library, v.library, 16);
-  field(s.implementation, v.implementation, 8);
-  field(s.version, v.version, 4);
-  field(s.dtype, v.dtype, 2);
-  field(s.campaign, v.campaign, 1);
-  return m;
-}
-
-CollectiveHandle choose_variant(const CollectiveFamily& family, const CollectiveSelector& s) {
-  CollectiveHandle handle{.family = &family, .variant = &family.variants.front(), .op = family.op};
-  Match best = match(*handle.variant, s);
-  for (const CollectiveVariant& v : family.variants) {
-    const Match m = match(v, s);
-    if (m.score > best.score) {
-      best = m;
-      handle.variant = &v;
-    }
-  }
-  handle.extra_spread = best.missed ? kOtherVariant : 0;
-  return handle;
-}
-
-std::string_view link_generation(std::string_view link) {
-  return link.substr(0, link.find_first_of(" ("));
+  const double nics = query.nics_per_node > 0 ? query.nics_per_node : users;
+  const double shared = std::max(1.0, users / nics);
+  return handle.per_nic ? shared : shared / std::max(1.0, ranks_per_node / nics);
 }
 
 }  // namespace
@@ -205,131 +159,6 @@ bool passes_messages(std::string_view library) {
   return library.starts_with("mpi") || library.starts_with("gloo");
 }
 
-const LinkRates* CollectiveModel::rates_of(std::string_view device) const {
-  const auto found = std::ranges::find(devices_, device, &LinkRates::device);
-  return found == devices_.end() ? nullptr : &*found;
-}
-
-const FabricRate* CollectiveModel::rate_of(std::string_view fabric) const {
-  const auto found = std::ranges::find(fabrics_, fabric, &FabricRate::fabric);
-  return found == fabrics_.end() ? nullptr : &*found;
-}
-
-double CollectiveModel::nic_of(std::string_view fabric, std::string_view device) const {
-  if (const FabricRate* stated = rate_of(fabric)) return stated->nic.value;
-  const LinkRates* rates = rates_of(device);
-  return rates == nullptr ? 0 : rates->nic.value;
-}
-
-const CollectiveFamily* CollectiveModel::own(const CollectiveSelector& s, CollectiveOp op) const {
-  const bool custom = custom_library(s.library);
-  const auto found = std::ranges::find_if(families_, [&](const CollectiveFamily& family) {
-    return family.op == op && family.low_latency == s.low_latency && family.device == s.device &&
-           (is_moe(op) || family.fabric == s.fabric) && family.custom == custom;
-  });
-  return found == families_.end() ? nullptr : &*found;
-}
-
-CollectiveHandle CollectiveModel::borrow(const CollectiveSelector& s, CollectiveOp op) const {
-  const LinkRates* asked = rates_of(s.device);
-  const double asked_nic = s.nic.value > 0 ? s.nic.value : nic_of(s.fabric, s.device);
-  const auto ratio = [](double donor, double other) {
-    return donor > 0 && other > 0 ? donor / other : 1.0;
-  };
-  CollectiveHandle best;
-  double best_cost = std::numeric_limits<double>::infinity();
-  for (const CollectiveFamily& family : families_) {
-    const bool same_place = is_moe(op) || family.fabric.empty() == s.fabric.empty();
-    if (family.op != op || family.low_latency != s.low_latency || !same_place) continue;
-    if (family.custom != custom_library(s.library)) continue;
-    const LinkRates* donor = rates_of(family.device);
-    const bool known = asked != nullptr && donor != nullptr;
-    const double up = known ? ratio(donor->scale_up.value, asked->scale_up.value) : 1;
-    const double nic =
-        s.fabric.empty() ? 1 : ratio(nic_of(family.fabric, family.device), asked_nic);
-    const bool same_generation =
-        known && link_generation(donor->scale_up_link) == link_generation(asked->scale_up_link);
-    const double octaves = std::abs(std::log2(up)) + std::abs(std::log2(nic));
-    // What a fabric of no known rate took says nothing of another one.
-    const bool scales = s.fabric.empty() || rate_of(family.fabric) != nullptr;
-    const bool small_messages = family.variants.front().curves.front().smallest <= 64 * kKiB;
-    const double cost = octaves + (same_generation ? 0 : 1) -
-                        (family.device == s.device ? 0.5 : 0) + (small_messages ? 0 : 1.5) +
-                        (scales ? 0 : kUnscaled) - 1e-4 * family.variants.front().rows;
-    if (cost >= best_cost) continue;
-    best_cost = cost;
-    best = choose_variant(family, s);
-    best.op = op;
-    best.scale_up_ratio = up;
-    best.nic_ratio = nic;
-    best.borrowed = true;
-    const double device = !known            ? kUnknownDevice
-                          : same_generation ? kBorrowedDevice
-                                            : kOtherGeneration;
-    best.extra_spread =
-        std::hypot(device, kBorrowedPerOctave * octaves, s.fabric.empty() ? 0 : kBorrowedFabric);
-  }
-  return best;
-}
-
-namespace {
-
-/// Operations that move data alike, the most alike first.
-std::span<const CollectiveOp> relatives(CollectiveOp op) {
-  using enum CollectiveOp;
-  static constexpr std::array kOfReduce{reduce_scatter, all_gather};
-  static constexpr std::array kOfGather{reduce_scatter, all_reduce};
-  static constexpr std::array kOfScatter{all_gather, all_reduce};
-  static constexpr std::array kOfBroadcast{all_gather, reduce_scatter, all_reduce};
-  static constexpr std::array kOfAllToAll{send_recv, all_gather, all_reduce};
-  static constexpr std::array kOfSend{all_to_all, all_gather, all_reduce};
-  switch (op) {
-    case all_reduce: return kOfReduce;
-    case all_gather: return kOfGather;
-    case reduce_scatter: return kOfScatter;
-    case broadcast: return kOfBroadcast;
-    case all_to_all: return kOfAllToAll;
-    case send_recv: return kOfSend;
-    case moe_dispatch:
-    case moe_combine: break;
-  }
-  return {};
-}
-
-}  // namespace
-
-CollectiveHandle CollectiveModel::find(const CollectiveSelector& s) const {
-  if (const CollectiveFamily* family = own(s, s.op)) return choose_variant(*family, s);
-  const auto as_relative = [&s](CollectiveHandle handle) {
-    handle.op = s.op;
-    handle.borrowed = true;
-    handle.extra_spread = std::hypot(handle.extra_spread, kBorrowedOperation);
-    return handle;
-  };
-  // Another operation on the same links tells more than the same one on others.
-  for (const CollectiveOp op : relatives(s.op)) {
-    if (const CollectiveFamily* family = own(s, op)) return as_relative(choose_variant(*family, s));
-  }
-  if (const CollectiveHandle handle = borrow(s, s.op); handle.family != nullptr) return handle;
-  for (const CollectiveOp op : relatives(s.op)) {
-    if (const CollectiveHandle handle = borrow(s, op); handle.family != nullptr)
-      return as_relative(handle);
-  }
-  return {};
-}
-
-CollectiveHandle CollectiveModel::resolve(const CollectiveSelector& s) const {
-  CollectiveHandle handle = find(s);
-  if (handle.family != nullptr || s.library.empty()) return handle;
-  // Neither the library nor one of its kind was measured: any other stands in.
-  CollectiveSelector other = s;
-  other.library = custom_library(s.library) ? "" : "custom";
-  handle = find(other);
-  handle.borrowed = true;
-  handle.extra_spread = std::hypot(handle.extra_spread, kBorrowedOperation);
-  return handle;
-}
-
 Prediction CollectiveModel::predict(CollectiveSelector selector,
                                     const CollectiveQuery& query) const {
   if (query.ngpus <= query.ranks_per_node) selector.fabric.clear();
@@ -345,7 +174,7 @@ Prediction CollectiveModel::predict(const CollectiveHandle& handle, const Collec
   const LawGroup group = group_of(family.op, family.low_latency, query);
   const CurvePlace place = place_of(family.op, group);
   const LinkSlowdown slowdown{handle.scale_up_ratio,
-                              handle.nic_ratio * nic_sharing(query, group.ranks_per_node)};
+                              handle.nic_ratio * nic_sharing(handle, query, group.ranks_per_node)};
   const double size = std::max(is_moe(family.op) ? query.moe.tokens : query.bytes, 0.0);
 
   Neighbours near{.first = exact(*handle.variant, place)};

@@ -111,7 +111,8 @@ struct CollectiveSelector {
   CollectiveOp op{};
   bool low_latency = false;  ///< MoE exchanges only
   std::string library, version, implementation, dtype, campaign;
-  BytesPerSecond nic;  ///< of the asked fabric; 0 = the device's typical share
+  /// What one rank with NICs of its own gets of the asked fabric; 0 = the device's typical share.
+  BytesPerSecond nic;
 };
 
 /// The group and message of one prediction.
@@ -189,6 +190,7 @@ struct CollectiveHandle {
   CollectiveOp op{};
   double scale_up_ratio = 1;  ///< donor's link rate / asked device's
   double nic_ratio = 1;       ///< the same between nodes
+  bool per_nic = false;       ///< `nic_ratio` relates to a NIC that no other rank uses
   double extra_spread = 0;    ///< for borrowed curves
   bool borrowed = false;
 };

@@ -245,40 +245,6 @@ TEST(CollectiveModel, AnUnknownLibraryReadsTheReferenceWithAWiderInterval) {
   }
 }
 
-// A fabric whose rate nobody states was ten times slower; it has more rows, and the same device.
-TEST(CollectiveModel, AFabricOfNoKnownRateLendsOnlyWhereNoOtherDoes) {
-  constexpr const char* kNameless = "somewhere";
-  constexpr double kLarge = 256 * kMiB;
-  std::vector<CollectiveSample> nameless, all;
-  for (int octave = 10; octave <= 29; ++octave) {
-    for (const int nodes : {2, 4, 8}) {
-      const double bytes = std::exp2(octave);
-      const double truth_s = nodes_truth(CollectiveOp::all_reduce, 8, nodes, bytes);
-      nameless.push_back(sample(CollectiveOp::all_reduce, 8, nodes, bytes, 10 * truth_s));
-      nameless.back().fabric = kNameless;
-      if (nodes < 8) all.push_back(sample(CollectiveOp::all_reduce, 8, nodes, bytes, truth_s));
-    }
-  }
-  all.insert(all.end(), nameless.begin(), nameless.end());
-  const auto predicted_s = [](const std::vector<CollectiveSample>& rows) {
-    const auto model = CollectiveModel::fit(
-        rows, {{kDevice, "NVLink4", BytesPerSecond{450e9}, BytesPerSecond{kNic}}},
-        {{kFabric, BytesPerSecond{kNic}}});
-    EXPECT_TRUE(model);
-    CollectiveSelector asked = selector(CollectiveOp::all_reduce, 4);
-    asked.fabric = "any";
-    asked.nic = BytesPerSecond{kNic};
-    CollectiveQuery query;
-    query.bytes = kLarge;
-    query.ngpus = 32;
-    query.ranks_per_node = 8;
-    return model->predict(asked, query).time_s;
-  };
-  const double truth_s = nodes_truth(CollectiveOp::all_reduce, 8, 4, kLarge);
-  EXPECT_NEAR(predicted_s(all), truth_s, 0.1 * truth_s);
-  EXPECT_NEAR(predicted_s(nameless), 10 * truth_s, truth_s);
-}
-
 TEST(CollectiveModel, AFileGivesTheSamePredictionsBack) {
   const auto back = CollectiveModel::from_json(model().to_json());
   ASSERT_TRUE(back);
