@@ -228,7 +228,9 @@ void apply_switches(std::string_view notes_text, std::string_view states_text,
 
 void apply_recipe(const FrameworkTraits& traits, const models::ModelSpec& model,
                   const simulator::ParallelPlan& plan, simulator::TrainingSetup& training) {
-  if (named_as(model.name, traits.trains_prediction_of)) training.mtp_depth = model.mtp_depth;
+  if (named_as(model.name, traits.trains_prediction_of)) {
+    training.mtp_depth = traits.prediction_depth > 0 ? traits.prediction_depth : model.mtp_depth;
+  }
   const int chunks = plan.pp * plan.vpp, layers = model.layer_count();
   if (chunks == 1) return;
   std::vector<int> sizes;

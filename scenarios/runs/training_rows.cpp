@@ -227,11 +227,6 @@ class RowReader {
     auto framework =
         framework_of_run(row_.text("framework"), row_.text("notes"), kind, run.assumptions);
     if (!framework) return tl::unexpected(to_text(framework.error()));
-    // Megatron-Bridge's recipes of Nemotron 3 predict two tokens more with the published module
-    // (perf_recipes/nemotronh and recipes/nemotronh/nemotron_3_super.py: mtp_num_layers 2,
-    // mtp_use_repeated_layer).
-    if (s.model.mtp_repeats && framework->name.starts_with("megatron-bridge"))
-      s.training.mtp_depth = 2;
     apply_switches(row_.text("notes"), row_.text("optimizer_states"), *framework);
     plan->zero = zero_of(row_, *framework, plan->dp * plan->cp);
     plan->dp_replicate = replicas_of(row_, s.cluster, *plan, run.assumptions);

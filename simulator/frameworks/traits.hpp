@@ -60,6 +60,9 @@ struct FrameworkTraits {
   /// Published runs of models named so (as in `runs_models`) train the multi-token-prediction
   /// modules that the model has.
   std::vector<std::string> trains_prediction_of;
+  /// How many further tokens those predict, by one module again and again; 0 = as many as the model
+  /// has modules.
+  int prediction_depth = 0;
   /// Published runs of models named so fill their chunks from the front: all are of one size but
   /// the last, which holds what is left.
   std::vector<std::string> fills_front_of;
