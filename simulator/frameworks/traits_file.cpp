@@ -112,7 +112,7 @@ void read_recipes(const TraitReader& read, FrameworkTraits& traits) {
       for (const Node& model : list->items()) models.push_back(model.text());
     }
   };
-  names("trains_prediction_of", "prediction_depth", traits.trains_prediction_of);
+  names("trains_prediction_of", traits.trains_prediction_of);
   if (const auto depth = read.optional_value("prediction_depth"))
     traits.prediction_depth = static_cast<int>(depth->integer(1, 16));
   names("fills_front_of", traits.fills_front_of);

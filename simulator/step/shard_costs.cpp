@@ -156,7 +156,10 @@ ShardCosts StepModel::shard_costs(const ParallelPlan& plan) const {
   std::vector<WeightShapes> shapes;
   for (std::size_t kind = 0; kind < model.layer_kinds.size(); ++kind) {
     const models::LayerSpec& layer = model.layer_kinds[kind];
-    context.experts_one_by_one = framework.experts_one_by_one && !shape.fuses_experts;
+    // A rank's only expert has no tokens to tell apart.
+    const int local_experts = layer.moe ? static_cast<int>(layer.moe->experts) / plan.ep : 1;
+    context.experts_one_by_one =
+        framework.experts_one_by_one && !shape.fuses_experts && local_experts > 1;
     const models::RankGraph graph = models::layer_graph(model, layer, shape);
     shard.layers[kind] = cost_unit(graph, context);
     shard.boundary_bytes = graph.boundary.value;

@@ -63,6 +63,18 @@ double network_share(const Collective& collective, int nodes) {
   return std::min(1.0, occupied / collective.copies);
 }
 
+/// What stands between the products of experts that run one by one moves so many times its counted
+/// minimum: their rows are cast, padded, split and joined expert by expert, with fp32 probabilities
+/// (Megatron-LM core/transformer/moe/experts.py). With it the same MXFP8 recipes of DeepSeek-V3 and
+/// Qwen3-30B err alike before and after NeMo 26.06, which fused all of it (1.5 to 3.2 by device,
+/// 2.1 in the mean).
+constexpr double kUnfusedExpertTraffic = 2.1;
+
+bool works_for_experts(const Operator& op) {
+  return op.part == Part::expert_fc1 || op.part == Part::expert_activation ||
+         op.part == Part::expert_fc2;
+}
+
 /// What a sum takes of a graph: a share of each operator, and whether a collective goes with it.
 class Selection {
  public:
@@ -185,7 +197,10 @@ class Costing {
       case CostKind::attention:
         return context_.slowest * (op.pass == Pass::forward ? context_.attention_factor.forward
                                                             : context_.attention_factor.backward);
-      case CostKind::elementwise: return context_.framework->elementwise_traffic;
+      case CostKind::elementwise:
+        return context_.experts_one_by_one && works_for_experts(op)
+                   ? std::max(kUnfusedExpertTraffic, context_.framework->elementwise_traffic)
+                   : context_.framework->elementwise_traffic;
       case CostKind::recompute:
       case CostKind::host:
       case CostKind::tp:

@@ -170,7 +170,8 @@ TEST(ShippedProfiles, ReadJudgedAndPlanWith) {
     scenarios::Scenario scenario;
     scenario.model = *models::find_model("llama3-8b");
     scenario.cluster = scenarios::typical_cluster(device, 2, 8);
-    scenario.training = {.sequence_length = 8192, .global_batch = 64};
+    scenario.training.sequence_length = 8192;
+    scenario.training.global_batch = 64;
     scenario.frameworks = {*find_framework("megatron-core")};
     scenario.space = default_space({&scenario.model, &scenario.cluster, scenario.training},
                                    scenario.frameworks, {Precision::bf16});

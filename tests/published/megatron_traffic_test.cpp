@@ -56,8 +56,11 @@ ModelSpec mixture(bool clamped, bool bias) {
   model.hidden = kHidden;
   model.scaled_rotary = true;
   LayerSpec layer;
-  layer.attention = {
-      .heads = kHeads - 16, .kv_heads = 16, .head_dim_qk = kHeadDim, .head_dim_v = kHeadDim};
+  layer.attention = {.heads = kHeads - 16,
+                     .kv_heads = 16,
+                     .head_dim_qk = kHeadDim,
+                     .head_dim_v = kHeadDim,
+                     .latent = {}};
   layer.moe = MoeSpec{.experts = kExperts,
                       .top_k = 1,
                       .expert_hidden = kFfn,

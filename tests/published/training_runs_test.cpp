@@ -33,17 +33,17 @@ constexpr double kTolerance = 1.1;
 TEST(TrainingRuns, ArePredictedAsWellAsRecorded) {
   const auto scores = scores_of("training_runs.csv");
   const std::map<std::string, double> recorded = {
-      {"all", 0.096},           {"llm-foundry", 0.041},
-      {"korthikanti22", 0.021}, {"kempnerforge-mfu", 0.056},
-      {"simumax-b200", 0.072},  {"mlperf-v5.1", 0.078},
+      {"all", 0.092},           {"llm-foundry", 0.041},
+      {"korthikanti22", 0.021}, {"kempnerforge-mfu", 0.052},
+      {"simumax-b200", 0.071},  {"mlperf-v5.1", 0.078},
       {"nemo-24.07", 0.065},    {"bloom-prequel", 0.072},
-      {"internevo", 0.041},     {"megatron-bridge-perf", 0.085},
-      {"megatron-sc21", 0.039}, {"torchtitan-202412", 0.113},
-      {"torchao-e2e", 0.254},   {"torchtitan-202506-asynctp", 0.060}};
+      {"internevo", 0.041},     {"megatron-bridge-perf", 0.100},
+      {"megatron-sc21", 0.039}, {"torchtitan-202412", 0.108},
+      {"torchao-e2e", 0.254},   {"torchtitan-202506-asynctp", 0.050}};
   for (const auto& [source, mape] : recorded) {
     EXPECT_LE(scores.at(source).time.mape, kTolerance * mape) << source;
   }
-  EXPECT_GE(scores.at("all").time.n, 608);
+  EXPECT_GE(scores.at("all").time.n, 670);
   const std::map<std::string, double> memory = {
       {"all", 0.067},         {"kempnerforge-mfu", 0.006}, {"bloom-prequel", 0.053},
       {"flagperf", 0.104},    {"internevo-mem", 0.087},    {"torchtitan-202412", 0.016},

@@ -35,7 +35,7 @@ TEST(HybridModel, StagesHoldTheLayersOfTheirPartOfThePattern) {
 TEST(HybridModel, TheModuleForFurtherTokensIsAttentionAndExperts) {
   const models::ModelSpec model = super();
   const auto plain = stage_layout(model, 1, 1);
-  const auto further = stage_layout(model, 1, 1, 2);
+  const auto further = stage_layout(model, 1, 1, TrainingSetup{.mtp_depth = 2, .chunks = {}});
   EXPECT_EQ(further.front().layers[0], plain.front().layers[0]);
   EXPECT_EQ(further.front().layers[1], plain.front().layers[1] + 2);
   EXPECT_EQ(further.front().layers[2], plain.front().layers[2] + 2);

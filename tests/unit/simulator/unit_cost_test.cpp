@@ -144,6 +144,19 @@ TEST_F(UnitCosting, ElementwiseTrafficScalesElementwiseKernelsOnly) {
   EXPECT_DOUBLE_EQ(unit.forward[CostKind::gemm], 1e-3);
 }
 
+// Twice the traffic is twice the time of the test's kernels, which take what their bytes take.
+TEST_F(UnitCosting, WhatStandsBetweenExpertsOneByOneMovesMore) {
+  models::RankGraph graph = small_graph();
+  for (Operator& op : graph.operators) {
+    if (op.part == Part::activation) op.part = Part::expert_activation;
+  }
+  framework_.elementwise_traffic = 1.3;
+  const double fused = costed(graph).forward[CostKind::elementwise];
+  context_.experts_one_by_one = true;
+  EXPECT_DOUBLE_EQ(costed(graph).forward[CostKind::elementwise], fused * 2.1 / 1.3);
+  EXPECT_DOUBLE_EQ(costed(small_graph()).forward[CostKind::elementwise], fused);
+}
+
 // Oracle: a cost model whose every GEMM takes one millisecond, whatever its size.
 TEST_F(UnitCosting, ExpertsOneByOneTakeAsManyGemms) {
   models::RankGraph graph = small_graph();
