@@ -202,7 +202,7 @@ TEST(Runs, PublishedNamesFindTheirCatalogueModel) {
   EXPECT_EQ(catalogue_name_of("Nemotron V3 Super 120B (26.02)"), "nemotron-3-super");
   EXPECT_EQ(catalogue_name_of("Nemotron_3_5_Lightning"), "nemotron-3.5-lightning");
   EXPECT_EQ(catalogue_name_of("Nemotron-H-56B"), "nemotron-h-56b");
-  EXPECT_EQ(catalogue_name_of("Nemotron-8B"), "");
+  EXPECT_EQ(catalogue_name_of("Nemotron-8B"), "nemotron-8b");
   EXPECT_EQ(catalogue_name_of("GPT2-Something"), "");
 }
 

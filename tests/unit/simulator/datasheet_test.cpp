@@ -56,7 +56,7 @@ TEST(DatasheetTable, EveryArchitectureReadsAndStaysBelowItsDataSheet) {
     ASSERT_TRUE(e) << to_text(e.error());
     for (const double fraction : {e->gemm, e->fp8_gemm, e->attention_forward, e->attention_backward,
                                   e->memory, e->scale_up, e->all_reduce, e->network}) {
-      EXPECT_GT(fraction, 0.2) << row;
+      EXPECT_GT(fraction, 0.15) << row;  // MI300X: attention backward of 2024, 200 of 1307 TFLOP/s
       EXPECT_LE(fraction, 1.0) << row;
     }
     EXPECT_LE(e->attention_backward, e->attention_forward) << row;
